@@ -1,0 +1,68 @@
+"""The learning coefficient λ with its multiplicity m, as a prediction.
+
+Near a minimum the volume of parameters with loss below ε is
+:math:`V(\\varepsilon) \\sim c\\,\\varepsilon^{\\lambda} (-\\log\\varepsilon)^{m-1}`
+(Watanabe 2009, Theorem 7.1; Cullen et al. 2026, section 2.1).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from phasecast.core.errors import BadInput, OutsideRegime
+from phasecast.core.results import Prediction
+
+
+@dataclass(frozen=True, eq=False)
+class Coefficient(Prediction):
+    """λ and its multiplicity."""
+
+    multiplicity: int = 1
+
+    def at(self, **conditions: float) -> Prediction:
+        """What nβ E[L − L*] is expected to be at finite nβ.
+
+        .. math:: n\\beta\\,E[L-L^*] = \\lambda - \\frac{m-1}{\\log n\\beta} + O(\\log^{-2} n\\beta)
+
+        from the derivative of :math:`\\log Z = -\\lambda\\log n\\beta + (m-1)\\log\\log n\\beta` (Cullen et al.
+        2026, eq. 10). The scale of the neighbourhood shifts :math:`\\log n\\beta` by an unknown constant, so
+        the whole correction is also given as the systematic width.
+
+        >>> Coefficient(1, multiplicity=2).at(nbeta=math.exp(10)).value
+        0.9
+        """
+        if set(conditions) != {"nbeta"}:
+            raise OutsideRegime(
+                f"λ at finite {', '.join(sorted(conditions)) or 'size'} has no closed form here",
+                "ask for at(nbeta=…) alone",
+            )
+        nbeta = conditions["nbeta"]
+        if not nbeta > math.e:
+            raise BadInput(f"nbeta={nbeta:g} is too small for an asymptotic form", "use nbeta > e")
+        shift = (self.multiplicity - 1) / math.log(nbeta)
+        return Prediction(
+            float(self.value) - shift,
+            regime=f"nβ = {nbeta:g}, to first order in 1/log nβ",
+            source=self.source,
+            systematic=shift,
+            kind=self.kind,
+            name=self.name,
+        )
+
+    def plain(self) -> dict[str, Any]:
+        shown = super().plain()
+        return {
+            "name": self.name,
+            "lambda": shown["value"],
+            "lambda_float": shown["value_float"],
+            "multiplicity": self.multiplicity,
+            "kind": self.kind,
+            "regime": self.regime,
+            "source": self.source,
+        }
+
+    def _rows(self) -> list[tuple[str, str]]:
+        predicted, *rest = super()._rows()
+        return [predicted, ("multiplicity", str(self.multiplicity)), *rest]

@@ -1,0 +1,70 @@
+"""A statement from a paper, what we found about it, and the check that anybody can run again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from phasecast.core.errors import BadInput
+from phasecast.core.results import Comparison
+
+LONGEST_COUNTEREXAMPLE = 10
+
+
+class ClaimVerdict(StrEnum):
+    """What we found about a claim."""
+
+    HOLDS = "holds"
+    HOLDS_CORRECTED = "holds with a correction"
+    DOES_NOT_HOLD = "does not hold"
+    NOT_REPRODUCED = "not reproduced"
+    OPEN = "open"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What one run of a check found: the verdict it supports, a sentence, and the comparisons behind it."""
+
+    verdict: ClaimVerdict
+    found: str
+    comparisons: tuple[Comparison, ...] = field(default=())
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One statement of one paper.
+
+    Parameters
+    ----------
+    id: short and stable, ``paper/what``.
+    source: paper and place.
+    statement: what the paper says.
+    verdict: what we found.
+    why: the reason in one or two sentences.
+    check: computes a :class:`Finding` afresh; ``claims verify`` runs it.
+    ours: our version of the statement, where the paper's needs one.
+    counterexample: at most ten lines of Python that print the contradiction, where the claim does not hold as
+        printed.
+    """
+
+    id: str
+    source: str
+    statement: str
+    verdict: ClaimVerdict
+    why: str
+    check: Callable[[], Finding]
+    ours: str = ""
+    counterexample: str = ""
+
+    def __post_init__(self) -> None:
+        against = self.verdict in (ClaimVerdict.HOLDS_CORRECTED, ClaimVerdict.DOES_NOT_HOLD)
+        if against and not (self.ours and self.counterexample):
+            raise BadInput(
+                f"claim '{self.id}' speaks against its paper without showing it",
+                "give a counterexample and our version of the statement",
+            )
+        if len(self.counterexample.strip().splitlines()) > LONGEST_COUNTEREXAMPLE:
+            raise BadInput(
+                f"the counterexample of claim '{self.id}' is too long", f"use {LONGEST_COUNTEREXAMPLE} lines at most"
+            )

@@ -1,0 +1,48 @@
+"""Float64 where it is needed, without touching anybody's global setting.
+
+JAX computes in float32 unless told otherwise. ``float64()`` switches one thread of one process to double
+precision for the length of a ``with`` block, outside every ``jit``; float32 code around it is not affected.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import ParamSpec, TypeVar
+
+from phasecast.core.errors import BadInput
+
+Arguments = ParamSpec("Arguments")
+Returned = TypeVar("Returned")
+
+
+@contextmanager
+def float64() -> Iterator[None]:
+    """Compute in double precision inside the block.
+
+    >>> import jax.numpy as jnp
+    >>> with float64():
+    ...     print(jnp.ones(1).dtype)
+    float64
+    >>> print(jnp.ones(1).dtype)
+    float32
+    """
+    import jax
+    import jax.numpy as jnp
+
+    if isinstance(jnp.add(0, 0), jax.core.Tracer):  # under jit even constants are traced
+        raise BadInput("float64() was entered inside a jitted function", "enter it around the outermost call")
+    with jax.enable_x64(True):
+        yield
+
+
+def in_float64(function: Callable[Arguments, Returned]) -> Callable[Arguments, Returned]:
+    """Decorate a function so that its whole body runs inside :func:`float64`."""
+
+    @functools.wraps(function)
+    def wrapped(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Returned:
+        with float64():
+            return function(*args, **kwargs)
+
+    return wrapped

@@ -1,0 +1,354 @@
+"""What theory says, what was measured, and whether the two agree.
+
+A :class:`Prediction` and a :class:`Measurement` both lead with a value, so a :class:`Comparison` is their
+distance in combined errors, :math:`(\\hat x - x)/\\sqrt{\\sigma^2 + s^2}`, with σ the standard error of the
+measurement and s the systematic width of the prediction, and a verdict in words.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from dataclasses import dataclass, field
+from enum import StrEnum
+from fractions import Fraction
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from phasecast.core import codec
+from phasecast.core.errors import BadInput, NewerVersion, OutsideRegime, Refused
+
+Value = Fraction | float | int | np.ndarray
+
+_FORMAT = 1
+
+
+class Status(StrEnum):
+    """Would we defend this number? ``ok``, ``warning`` (yes, with reasons to read), ``refused`` (no)."""
+
+    OK = "ok"
+    WARNING = "warning"
+    REFUSED = "refused"
+
+
+class Verdict(StrEnum):
+    """What a comparison finds."""
+
+    AGREES = "agrees"
+    DIFFERS = "differs"
+    BOUND_RESPECTED = "bound respected"
+    NOT_COMPARABLE = "not comparable"
+
+
+class Result:
+    """What all results share: they print as a small table, equal by content, and turn into JSON and back."""
+
+    _kinds: ClassVar[dict[str, type[Result]]] = {}
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        Result._kinds[cls.__name__] = cls
+
+    def to_json(self) -> str:
+        """An exact copy as text: Fractions, arrays and non-finite values come back as they were."""
+        return json.dumps({"format": _FORMAT, **self._tree()}, ensure_ascii=False, allow_nan=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """The result that :meth:`to_json` wrote."""
+        try:
+            tree = json.loads(text)
+        except json.JSONDecodeError as error:
+            raise BadInput(f"this is not JSON ({error})", "give the text that to_json() returned") from None
+        if not isinstance(tree, dict) or "type" not in tree or not isinstance(tree.get("format"), int):
+            raise BadInput("this JSON is not a phasecast result", "give the text that to_json() returned")
+        if tree.pop("format") > _FORMAT:
+            raise NewerVersion("this result was written by a newer phasecast", "upgrade phasecast")
+        result = Result._from_tree(tree)
+        if not isinstance(result, cls):
+            raise BadInput(f"this is a {type(result).__name__}, not a {cls.__name__}", "read it as what it is")
+        return result
+
+    def plain(self) -> dict[str, Any]:
+        """A dictionary for other programs: lists, strings like "7/2", null for NaN and infinities."""
+        raise TypeError(f"{type(self).__name__} has no plain form")  # each kind of result has its own
+
+    def _tree(self) -> dict[str, Any]:
+        fields: dict[str, Any] = {}
+        for entry in dataclasses.fields(self):  # pyright: ignore[reportArgumentType]
+            value = getattr(self, entry.name)
+            fields[entry.name] = {"$result": value._tree()} if isinstance(value, Result) else codec.encode(value)
+        return {"type": type(self).__name__, "fields": fields}
+
+    @staticmethod
+    def _from_tree(tree: dict[str, Any]) -> Result:
+        kind = Result._kinds.get(tree["type"])
+        if kind is None:
+            raise BadInput(f"unknown result type '{tree['type']}'", "import the module that defines it first")
+        values = {
+            name: Result._from_tree(item["$result"])
+            if isinstance(item, dict) and "$result" in item
+            else codec.decode(item)
+            for name, item in tree["fields"].items()
+        }
+        return kind._from_fields(values)
+
+    @classmethod
+    def _from_fields(cls, values: dict[str, Any]) -> Result:
+        return cls(**values)
+
+    def _rows(self) -> list[tuple[str, str]]:
+        raise TypeError(f"{type(self).__name__} has no table")
+
+    def _title(self) -> str:
+        return getattr(self, "name", "") or type(self).__name__.lower()
+
+    def __str__(self) -> str:
+        rows = self._rows()
+        width = max(len(label) for label, _ in rows)
+        return "\n".join([self._title(), *(f"  {label:<{width}}  {text}" for label, text in rows)])
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and self._tree() == other._tree()  # pyright: ignore[reportAttributeAccessIssue]
+
+    def __hash__(self) -> int:
+        return hash(self.to_json())
+
+
+@dataclass(frozen=True, eq=False)
+class Prediction(Result):
+    """What theory says.
+
+    Parameters
+    ----------
+    value: the predicted number or array; a ``Fraction`` where it is exact.
+    regime: where the prediction is valid, in words.
+    source: paper and equation.
+    systematic: how far the truth may lie from ``value`` in the setting compared with (0 for exact forms).
+    kind: ``"exact"``, ``"upper-bound"`` or ``"lower-bound"``; bounds are compared on one side only.
+    """
+
+    value: Value
+    regime: str = ""
+    source: str = ""
+    systematic: float | np.ndarray = 0.0
+    kind: str = "exact"
+    name: str = ""
+
+    KINDS: ClassVar[tuple[str, ...]] = ("exact", "upper-bound", "lower-bound")
+
+    def __post_init__(self) -> None:
+        if self.kind not in self.KINDS:
+            raise BadInput(f"a prediction cannot be '{self.kind}'", f"choose one of: {', '.join(self.KINDS)}")
+        if not np.all(np.asarray(self.systematic) >= 0):
+            raise BadInput("a systematic width cannot be negative", "give its size, or 0 for an exact form")
+
+    def at(self, **conditions: float) -> Prediction:
+        """The prediction at finite size, e.g. ``at(nbeta=1e4)``, for the kinds of prediction that know it."""
+        raise OutsideRegime(
+            f"no finite-size form of '{self._title()}' is known for {', '.join(conditions) or 'these conditions'}",
+            "compare with the asymptotic value and its systematic width",
+        )
+
+    def plain(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "value": codec.plain(self.value),
+            "value_float": codec.plain(np.asarray(self.value, dtype=float)),
+            "kind": self.kind,
+            "regime": self.regime,
+            "source": self.source,
+            "systematic": codec.plain(self.systematic),
+        }
+
+    def _rows(self) -> list[tuple[str, str]]:
+        sign = {"upper-bound": "≤ ", "lower-bound": "≥ "}.get(self.kind, "")
+        rows = [("predicted", sign + show(self.value, self.systematic))]
+        return rows + [
+            (label, text) for label, text in (("regime", self.regime), ("source", self.source)) if text
+        ]
+
+
+@dataclass(frozen=True, eq=False, init=False)
+class Measurement(Result):
+    """What was measured, with one standard error over everything random in it.
+
+    ``value`` raises :class:`Refused` where ``status`` is refused; ``estimate`` is always there to look at.
+    ``reasons`` say, for a warning or a refusal, what is the matter and what to do.
+    ``error_kind`` is one of ``mcse``, ``seeds``, ``datasets``, ``quadrature``.
+
+    >>> print(Measurement(0.5003, 0.0011, error_kind="mcse", name="λ"))
+    λ
+      measured  0.5003 ± 0.0011 (mcse)
+      status    ok
+    """
+
+    estimate: Value
+    error: float | np.ndarray
+    status: Status
+    diagnostics: dict[str, Any] = field(default_factory=dict)
+    error_kind: str = "mcse"
+    reasons: tuple[str, ...] = ()
+    name: str = ""
+
+    ERROR_KINDS: ClassVar[tuple[str, ...]] = ("mcse", "seeds", "datasets", "quadrature")
+
+    def __init__(
+        self,
+        value: Value,
+        error: float | np.ndarray,
+        status: Status | str = Status.OK,
+        diagnostics: dict[str, Any] | None = None,
+        *,
+        error_kind: str = "mcse",
+        reasons: tuple[str, ...] | list[str] = (),
+        name: str = "",
+    ):
+        if error_kind not in self.ERROR_KINDS:
+            raise BadInput(f"unknown kind of error '{error_kind}'", f"choose one of: {', '.join(self.ERROR_KINDS)}")
+        try:
+            status = Status(status)
+        except ValueError:
+            raise BadInput(f"unknown status '{status}'", f"choose one of: {', '.join(Status)}") from None
+        if np.any(np.asarray(error) < 0):
+            raise BadInput("a standard error cannot be negative", "give its size")
+        if status is not Status.OK and not reasons:
+            raise BadInput(f"a result with status '{status}' needs a reason", "say what is wrong and what to do")
+        for attribute, content in (
+            ("estimate", value),
+            ("error", error),
+            ("status", status),
+            ("diagnostics", dict(diagnostics or {})),
+            ("error_kind", error_kind),
+            ("reasons", tuple(reasons)),
+            ("name", name),
+        ):
+            object.__setattr__(self, attribute, content)
+
+    @property
+    def value(self) -> Value:
+        """The estimate, if we would defend it."""
+        if self.status is Status.REFUSED:
+            raise Refused(
+                f"'{self._title()}' is refused: {'; '.join(self.reasons)}",
+                "see .estimate for the number as it came out",
+            )
+        return self.estimate
+
+    def plain(self) -> dict[str, Any]:
+        estimate = codec.plain(self.estimate)
+        return {
+            "name": self.name,
+            "value": None if self.status is Status.REFUSED else estimate,
+            "estimate": estimate,
+            "error": codec.plain(self.error),
+            "error_kind": self.error_kind,
+            "status": str(self.status),
+            "reasons": list(self.reasons),
+            "diagnostics": codec.plain(self.diagnostics),
+        }
+
+    @classmethod
+    def _from_fields(cls, values: dict[str, Any]) -> Measurement:
+        return cls(values.pop("estimate"), **values)
+
+    def _rows(self) -> list[tuple[str, str]]:
+        rows = [("measured", f"{show(self.estimate, self.error)} ({self.error_kind})"), ("status", str(self.status))]
+        rows += [("reason", reason) for reason in self.reasons]
+        rows += [
+            (label, show(content) if isinstance(content, int | float | Fraction | np.ndarray) else str(content))
+            for label, content in self.diagnostics.items()
+        ]
+        return rows
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison(Result):
+    """A prediction beside a measurement.
+
+    They agree where every element is within ``tolerance`` combined errors; a bound is respected where no
+    element is beyond it by more. A refused or non-finite measurement is not comparable.
+
+    >>> print(Comparison(Prediction(Fraction(1, 2)), Measurement(0.5003, 0.0011)).verdict)
+    agrees
+    """
+
+    prediction: Prediction
+    measurement: Measurement
+    tolerance: float = 3.0
+    name: str = ""
+
+    @property
+    def distance(self) -> np.ndarray:
+        """Measured minus predicted, in combined errors; NaN where it makes no sense."""
+        try:
+            difference = _floats(self.measurement.estimate) - _floats(self.prediction.value)
+            combined = np.hypot(_floats(self.measurement.error), _floats(self.prediction.systematic))
+            difference, combined = np.broadcast_arrays(difference, combined)
+        except ValueError:
+            return np.asarray(math.nan)
+        scale = np.where(combined > 0, combined, 1.0)
+        return np.where(
+            combined > 0, difference / scale, np.where(difference == 0, 0.0, np.copysign(math.inf, difference))
+        ) + np.where(np.isfinite(difference), 0.0, math.nan)
+
+    @property
+    def verdict(self) -> Verdict:
+        """``agrees``, ``differs``, ``bound respected`` or ``not comparable``."""
+        distance = self.distance
+        if self.measurement.status is Status.REFUSED or np.isnan(distance).any() or distance.size == 0:
+            return Verdict.NOT_COMPARABLE
+        if self.prediction.kind == "exact":
+            return Verdict.AGREES if np.all(abs(distance) <= self.tolerance) else Verdict.DIFFERS
+        beyond = distance if self.prediction.kind == "upper-bound" else -distance
+        return Verdict.BOUND_RESPECTED if np.all(beyond <= self.tolerance) else Verdict.DIFFERS
+
+    @property
+    def largest_distance(self) -> float:
+        """The distance of the element that is furthest off."""
+        flat = self.distance.ravel()
+        return float(flat[np.argmax(abs(flat))]) if flat.size and not np.isnan(flat).any() else math.nan
+
+    def plain(self) -> dict[str, Any]:
+        return {
+            "name": self._title(),
+            "verdict": str(self.verdict),
+            "distance": codec.plain(self.distance),
+            "prediction": self.prediction.plain(),
+            "measurement": self.measurement.plain(),
+        }
+
+    def _title(self) -> str:
+        return self.name or self.measurement.name or self.prediction.name or "comparison"
+
+    def _rows(self) -> list[tuple[str, str]]:
+        largest = self.largest_distance
+        apart = "" if math.isnan(largest) else f" ({largest:+.1f} combined errors)"
+        return [*self.prediction._rows(), *self.measurement._rows(), ("verdict", f"{self.verdict}{apart}")]
+
+
+def show(value: Value, error: float | np.ndarray = 0.0) -> str:
+    """A number as a person would write it: to two digits of its error, or to six digits."""
+    if isinstance(value, np.ndarray) and value.ndim:
+        errors = np.broadcast_to(_floats(error), value.shape)
+        shown = [show(v, e) for v, e in zip(value.ravel()[:4].tolist(), errors.ravel()[:4].tolist(), strict=True)]
+        more = f", … ({value.size} values)" if value.size > 4 else ""
+        return f"[{', '.join(shown)}{more}]"
+    value = value.item() if isinstance(value, np.ndarray | np.generic) else value
+    width = float(np.max(error)) if np.size(error) else 0.0
+    if width == 0:
+        return str(value) if isinstance(value, int | Fraction | bool) else f"{value:.6g}"
+    number = float(value)
+    if not (math.isfinite(width) and math.isfinite(number)):
+        return f"{number:.6g} ± {width:.2g}"
+    digits = 1 - math.floor(math.log10(width))
+    if abs(number) >= 1e6 or digits > 12:
+        return f"{number:.6g} ± {width:.2g}"
+    return f"{number:.{max(digits, 0)}f} ± {width:.{max(digits, 0)}f}"
+
+
+def _floats(value: Any) -> np.ndarray:
+    return np.asarray(value, dtype=float)
+

@@ -1,0 +1,230 @@
+"""Has the user's code or data changed? A hash of what a reference leads to, so that no edit gets a stale answer.
+
+The fingerprint of a factory covers the source of its module and of every module of the user's own that it
+imports (not the standard library, not installed packages), and the values in what it returns: parameters, data,
+and the arrays and numbers that the loss function closes over.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import hashlib
+import importlib
+import importlib.util
+import sys
+import sysconfig
+import types
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from phasecast.core.errors import BadInput
+from phasecast.core.problem import Problem
+
+_loaded: dict[str, str] = {}
+
+
+def load(reference: str) -> Any:
+    """The object that ``package.module:name`` names, from the module as it is on disk now."""
+    module_name, colon, attribute = reference.partition(":")
+    if not colon or not module_name or not attribute:
+        raise BadInput(f"'{reference}' names no object", "write package.module:name")
+    if "" not in sys.path and str(Path.cwd()) not in sys.path:
+        sys.path.insert(0, str(Path.cwd()))  # an installed command does not look into the working folder by itself
+    importlib.invalidate_caches()
+    try:
+        _reload_if_edited(module_name)
+        module = importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        if error.name and module_name.split(".")[0] == error.name.split(".")[0]:
+            raise BadInput(
+                f"there is no module '{module_name}'", "run where it can be imported, or set PYTHONPATH"
+            ) from None
+        raise BadInput(f"module '{module_name}' needs '{error.name}', which is missing", "install it") from None
+    except Exception as error:
+        raise BadInput(
+            f"importing '{module_name}' raised {type(error).__name__}: {error}", "mend the module"
+        ) from error
+    for path in _own_sources(module_name):
+        _loaded[str(path)] = _digest(path)
+    try:
+        return functools.reduce(getattr, attribute.split("."), module)
+    except AttributeError:
+        raise BadInput(f"module '{module_name}' has no '{attribute}'", "check the name after the colon") from None
+
+
+def load_problem(reference: str) -> Problem:
+    """The problem that the factory behind ``reference`` makes."""
+    factory = load(reference)
+    if not callable(factory):
+        raise BadInput(f"'{reference}' is a {type(factory).__name__}, not a factory", "name a function without arguments")
+    try:
+        problem = factory()
+    except Exception as error:
+        raise BadInput(
+            f"the factory '{reference}' raised {type(error).__name__}: {error}", "mend the factory"
+        ) from error
+    if not isinstance(problem, Problem):
+        raise BadInput(
+            f"the factory '{reference}' returned a {type(problem).__name__}",
+            "return phasecast.Problem(loss, params, data, n)",
+        )
+    return problem
+
+
+def of_factory(reference: str) -> str:
+    """The fingerprint of a factory's code and of what it returns."""
+    problem = load_problem(reference)
+    digest = hashlib.sha256(of_source(reference).encode())
+    for piece in _values((problem.loss, problem.params, problem.data, problem.n)):
+        digest.update(piece)
+    return digest.hexdigest()
+
+
+def of_source(reference: str) -> str:
+    """The fingerprint of the module behind a reference and of the user's own modules it imports."""
+    digest = hashlib.sha256(reference.encode())
+    for path in _own_sources(reference.partition(":")[0]):
+        digest.update(path.name.encode() + bytes.fromhex(_digest(path)))
+    return digest.hexdigest()
+
+
+def of_file(path: str) -> str:
+    """The fingerprint of a file's bytes."""
+    try:
+        return _digest(Path(path))
+    except OSError as error:
+        raise BadInput(f"{path} cannot be read ({error.strerror})", "give the path of a readable file") from None
+
+
+def _digest(path: Path) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _own_sources(module_name: str) -> list[Path]:
+    """Source files of a module and, through its import statements, of the user's own modules."""
+    found: dict[str, Path] = {}
+    waiting = [module_name]
+    while waiting:
+        name = waiting.pop()
+        if name in found or name.partition(".")[0] in sys.stdlib_module_names:
+            continue
+        path = _source_path(name)
+        if path is None or _is_installed(path):
+            continue
+        found[name] = path
+        waiting += _imports(path, name)
+    return [found[name] for name in sorted(found)]
+
+
+def _source_path(name: str) -> Path | None:
+    try:
+        spec = importlib.util.find_spec(name)
+    except (ImportError, ValueError, AttributeError):
+        return None
+    return Path(spec.origin) if spec and spec.origin and spec.origin.endswith(".py") else None
+
+
+def _is_installed(path: Path) -> bool:
+    """Whether a file belongs to an installed package, the standard library, or phasecast itself."""
+    homes = [sysconfig.get_path(kind) for kind in ("stdlib", "platstdlib", "purelib", "platlib")]
+    homes.append(str(Path(__file__).parents[1]))
+    resolved = path.resolve()
+    return "site-packages" in resolved.parts or any(resolved.is_relative_to(Path(home).resolve()) for home in homes)
+
+
+def _imports(path: Path, name: str) -> Iterator[str]:
+    package = name if path.name == "__init__.py" else name.rpartition(".")[0]
+    for node in ast.walk(ast.parse(path.read_bytes())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = ("." * node.level) + (node.module or "")
+            try:
+                target = importlib.util.resolve_name(base, package) if node.level else base
+            except ImportError:
+                continue
+            yield target
+            yield from (f"{target}.{alias.name}" for alias in node.names)
+
+
+def _reload_if_edited(module_name: str) -> None:
+    """Forget modules of the user's own whose source changed since this process loaded them."""
+    if module_name not in sys.modules:
+        return
+    sources = {name: path for name in list(sys.modules) if (path := _loaded_path(name)) is not None}
+    edited = any(_digest(path) != _loaded[str(path)] for path in sources.values() if path.exists())
+    if edited:
+        for name in sources:
+            sys.modules.pop(name, None)
+
+
+def _loaded_path(name: str) -> Path | None:
+    origin = getattr(sys.modules.get(name), "__file__", None)
+    return Path(origin) if origin and origin in _loaded else None
+
+
+def _values(value: Any, seen: set[int] | None = None) -> Iterator[bytes]:
+    """Bytes that identify a value: arrays by content, functions by code and what they refer to."""
+    seen = set() if seen is None else seen
+    yield type(value).__name__.encode()
+    if value is None or isinstance(value, bool | int | float | complex | str | bytes):
+        yield repr(value).encode()
+        return
+    if id(value) in seen:
+        return
+    seen.add(id(value))
+    if isinstance(value, set | frozenset):
+        yield repr(sorted(map(repr, value))).encode()
+        return
+    if hasattr(value, "__array__"):
+        array = np.asarray(value.detach() if hasattr(value, "detach") else value)  # torch asks to detach
+        yield f"{array.dtype}{array.shape}".encode()
+        yield np.ascontiguousarray(array).tobytes() if array.dtype != object else repr(array.tolist()).encode()
+        return
+    for part in _parts(value):
+        yield from _values(part, seen)
+
+
+def _parts(value: Any) -> Iterator[Any]:
+    """What a container, a function or an object consists of."""
+    if isinstance(value, dict):
+        for key, item in value.items():
+            yield repr(key)
+            yield item
+    elif isinstance(value, list | tuple):
+        yield from value
+    elif isinstance(value, functools.partial):
+        yield from (value.func, value.args, value.keywords)
+    elif isinstance(value, types.MethodType):
+        yield from (value.__func__, value.__self__)
+    elif isinstance(value, types.FunctionType):
+        yield value.__code__
+        yield from (value.__defaults__, value.__kwdefaults__)
+        yield from (cell.cell_contents for cell in value.__closure__ or () if _is_filled(cell))
+        names = _global_names(value.__code__)
+        yield from (value.__globals__[name] for name in names if name in value.__globals__)
+    elif isinstance(value, types.CodeType):
+        yield from (value.co_code, value.co_names, value.co_consts)
+    elif hasattr(value, "__wrapped__"):
+        yield value.__wrapped__
+    elif not isinstance(value, types.ModuleType | type) and hasattr(value, "__dict__"):
+        yield vars(value)
+
+
+def _global_names(code: types.CodeType) -> list[str]:
+    """Names a function may look up outside itself, also in the functions inside it."""
+    inner = [name for part in code.co_consts if isinstance(part, types.CodeType) for name in _global_names(part)]
+    return [*code.co_names, *inner]
+
+
+def _is_filled(cell: types.CellType) -> bool:
+    try:
+        cell.cell_contents  # noqa: B018
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,107 @@
+"""How far is it? A bar with rate, time left and the metric on a terminal; plain lines elsewhere; always stderr."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Protocol, TextIO
+
+PLAIN_INTERVAL = 5.0
+
+
+class Progress(Protocol):
+    """Is told how far a run has come."""
+
+    def update(self, done: int, total: int, metric: tuple[str, float] | None = None) -> None: ...
+    def say(self, line: str) -> None: ...
+
+
+class Silent:
+    """Says nothing."""
+
+    def update(self, done: int, total: int, metric: tuple[str, float] | None = None) -> None:
+        return None
+
+    def say(self, line: str) -> None:
+        return None
+
+
+class Plain:
+    """A line every few seconds, for logs."""
+
+    def __init__(self, title: str, stream: TextIO, interval: float = PLAIN_INTERVAL):
+        self._title, self._stream, self._interval = title, stream, interval
+        self._start = self._last = time.monotonic()
+        self._first_done: int | None = None
+
+    def update(self, done: int, total: int, metric: tuple[str, float] | None = None) -> None:
+        now = time.monotonic()
+        if self._first_done is None:
+            self._first_done, self._start = done, now
+        if now - self._last < self._interval and done < total:
+            return
+        self._last = now
+        rate = (done - self._first_done) / (now - self._start) if now > self._start else 0.0
+        left = f", {_duration((total - done) / rate)} left" if rate and done < total else ""
+        watched = f", {metric[0]} {metric[1]:.4g}" if metric else ""
+        self.say(f"{self._title}: {done}/{total}, {_rate(rate)}{left}{watched}")
+
+    def say(self, line: str) -> None:
+        print(line, file=self._stream, flush=True)
+
+
+class Bar:
+    """A rich progress bar."""
+
+    def __init__(self, title: str, bar: Any):
+        self._bar = bar
+        self._task = bar.add_task(title, total=None, metric="", rate="")
+
+    def update(self, done: int, total: int, metric: tuple[str, float] | None = None) -> None:
+        speed = self._bar.tasks[0].speed
+        self._bar.update(
+            self._task,
+            completed=done,
+            total=total,
+            rate=_rate(speed) if speed else "",
+            metric=f"{metric[0]} {metric[1]:.4g}" if metric else "",
+        )
+
+    def say(self, line: str) -> None:
+        self._bar.console.print(line, highlight=False)
+
+
+@contextmanager
+def show_progress(title: str, *, quiet: bool = False) -> Iterator[Progress]:
+    """Progress for a command: a bar on a terminal, lines elsewhere, nothing if ``quiet``."""
+    if quiet:
+        yield Silent()
+    elif sys.stderr.isatty():
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+        from rich.progress import Progress as RichProgress
+
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[rate]}"),
+            TimeRemainingColumn(),
+            TextColumn("{task.fields[metric]}"),
+        )
+        with RichProgress(*columns, console=Console(stderr=True)) as bar:
+            yield Bar(title, bar)
+    else:
+        yield Plain(title, sys.stderr)
+
+
+def _rate(rate: float) -> str:
+    return f"{rate:.3g}/s" if rate >= 1 or rate == 0 else f"{1 / rate:.3g} s each"
+
+
+def _duration(seconds: float) -> str:
+    minutes, seconds = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}h{minutes:02d}m" if hours else f"{minutes}m{seconds:02d}s" if minutes else f"{seconds}s"

@@ -1,0 +1,68 @@
+"""Where a number comes from: versions, commit, threads, machine. No network, no subprocess."""
+
+from __future__ import annotations
+
+import functools
+import importlib.metadata
+import os
+import platform
+from pathlib import Path
+from typing import Any
+
+PACKAGES = ("phasecast", "jax", "jaxlib", "numpy", "scipy", "xarray", "zarr")
+THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+
+
+@functools.cache
+def _fixed() -> dict[str, Any]:
+    versions: dict[str, str | None] = {}
+    for package in PACKAGES:
+        try:
+            versions[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            versions[package] = None
+    return {
+        "versions": versions,
+        "commit": _commit(Path(__file__).resolve()),
+        "python": platform.python_version(),
+        "system": f"{platform.system()} {platform.machine()}",
+    }
+
+
+def provenance(seed: int) -> dict[str, Any]:
+    """What one needs to know to get the same result again."""
+    return {**_fixed(), "seed": seed, "threads": available_threads()}
+
+
+def available_threads() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def pin_threads(count: int, first: int = 0) -> None:
+    """Keep this process to ``count`` cores; to be called before JAX starts its own threads.
+
+    XLA and BLAS size their pools by the cores a process may use and by these variables.
+    """
+    for variable in THREAD_VARIABLES:
+        os.environ[variable] = str(count)
+    if hasattr(os, "sched_setaffinity"):
+        cores = sorted(os.sched_getaffinity(0))
+        os.sched_setaffinity(0, {cores[(first + index) % len(cores)] for index in range(min(count, len(cores)))})
+
+
+def _commit(inside: Path) -> str | None:
+    """The git commit of the checkout that phasecast runs from, read from its files; None when installed."""
+    root = next((parent for parent in inside.parents if (parent / "pyproject.toml").exists()), None)
+    if root is None or not (root / ".git" / "HEAD").is_file():
+        return None
+    head = (root / ".git" / "HEAD").read_text().strip()
+    if not head.startswith("ref: "):
+        return head
+    reference = head.removeprefix("ref: ")
+    loose = root / ".git" / reference
+    if loose.is_file():
+        return loose.read_text().strip()
+    packed = root / ".git" / "packed-refs"
+    lines = packed.read_text().splitlines() if packed.is_file() else []
+    return next((line.split()[0] for line in lines if line.endswith(f" {reference}")), None)

@@ -1,0 +1,131 @@
+"""A recipe: an experiment as a registered function with a spec, and the registry of those we ship.
+
+The function is a generator. It is given the spec and the state to go on from (None at the start) and yields a
+:class:`Chunk` after each piece of work; whoever drives it decides when to write a checkpoint and when to stop.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from phasecast.core.errors import BadInput, unknown
+from phasecast.core.results import Comparison, Measurement, Result, Status
+from phasecast.lab import fingerprint
+from phasecast.lab.results import Rows, Table
+from phasecast.lab.spec import Spec
+
+if TYPE_CHECKING:
+    import xarray as xr
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """One finished piece of work.
+
+    Parameters
+    ----------
+    state: all that is needed to go on from here: arrays, numbers, strings in dicts, lists and tuples.
+    rows: new rows for the tables of the recipe's layout.
+    done, total: pieces finished and pieces in all.
+    metric: name and value of the number worth watching, if there is one.
+    """
+
+    state: Any
+    rows: Rows
+    done: int
+    total: int
+    metric: tuple[str, float] | None = None
+
+
+@dataclass(frozen=True)
+class Conclusion:
+    """What the results say: named comparisons, predictions or measurements, and a sentence."""
+
+    answers: Mapping[str, Result]
+    sentence: str = ""
+
+    @property
+    def status(self) -> Status:
+        """Refused where a measurement is, a warning where a measurement or a comparison gives one, else ok."""
+        worst = Status.OK
+        for answer in self.answers.values():
+            measurement = answer.measurement if isinstance(answer, Comparison) else answer
+            if isinstance(measurement, Measurement):
+                if measurement.status is Status.REFUSED:
+                    return Status.REFUSED
+                if measurement.status is Status.WARNING:
+                    worst = Status.WARNING
+        return worst
+
+    def summary(self) -> dict[str, Any]:
+        """A few lines for a table of runs and for scripts."""
+        comparisons = [answer for answer in self.answers.values() if isinstance(answer, Comparison)]
+        verdicts = [str(comparison.verdict) for comparison in comparisons]
+        return {
+            "sentence": self.sentence,
+            "verdicts": {verdict: verdicts.count(verdict) for verdict in sorted(set(verdicts))},
+            "answers": {name: answer.plain() for name, answer in self.answers.items()},
+        }
+
+
+@dataclass(frozen=True)
+class Captioned:
+    """A figure with the words below it."""
+
+    figure: Figure
+    caption: str
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """An experiment that can be stored, stopped, resumed and reported.
+
+    Parameters
+    ----------
+    name, version: with the spec they make the run id; raise ``version`` when the same spec gives other numbers.
+    question: what it answers, in one sentence.
+    spec: the class of its spec.
+    work: ``work(spec, state)`` yields a :class:`Chunk` after each piece.
+    layout: ``layout(spec)``: the tables that the rows go to.
+    conclude: ``conclude(spec, results)``: from the stored DataTree to a :class:`Conclusion`; pure.
+    figures: ``figures(spec, results)``: names and captioned figures; pure.
+    tiny: values of a spec that runs within seconds, for tests.
+    """
+
+    name: str
+    version: int
+    question: str
+    spec: type[Spec]
+    work: Callable[[Any, Any], Iterator[Chunk]]
+    layout: Callable[[Any], Mapping[str, Table]]
+    conclude: Callable[[Any, xr.DataTree], Conclusion]
+    figures: Callable[[Any, xr.DataTree], Mapping[str, Captioned]]
+    tiny: Mapping[str, Any] = field(default_factory=dict)
+
+    def source_print(self) -> str | None:
+        """The fingerprint of a recipe's own code, for recipes that come by reference."""
+        return fingerprint.of_source(self.name) if ":" in self.name else None
+
+
+RECIPES: dict[str, str] = {
+    "toy-landscapes": "phasecast.lab.recipes.toy_landscapes",
+}
+"""The recipes we ship: name to module, imported when asked for."""
+
+
+def find_recipe(name: str) -> Recipe:
+    """A recipe by its name, or by a reference ``package.module:RECIPE`` to one of the user's own."""
+    if ":" in name:
+        found = fingerprint.load(name)
+        if not isinstance(found, Recipe):
+            raise BadInput(f"'{name}' is a {type(found).__name__}, not a Recipe", "name a phasecast.lab.Recipe")
+        if found.name != name:
+            raise BadInput(f"the recipe behind '{name}' calls itself '{found.name}'", f"name it '{name}'")
+        return found
+    if name not in RECIPES:
+        raise unknown("recipe", name, RECIPES)
+    return importlib.import_module(RECIPES[name]).RECIPE

@@ -1,0 +1,140 @@
+"""``results.zarr``: what a run computed, an xarray DataTree that grows by whole chunks of rows.
+
+A recipe lays out one :class:`Table` for each node of the tree. Rows are written when they fill a whole zarr
+chunk; the rest waits in memory and in the checkpoint. So what a checkpoint speaks of is never rewritten, and
+after a crash the table is cut back to the checkpoint and goes on: the same rows end up in the same places.
+Written with zarr itself, because appending through xarray rewrites the coordinates each time.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from phasecast.core.errors import PhasecastError
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+Rows = Mapping[str, Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class Table:
+    """One node of the results.
+
+    Parameters
+    ----------
+    grows: the dimension along which rows are appended.
+    variables: the dimensions of each variable after ``grows``.
+    coordinates: fixed labels of dimensions: numbers or strings.
+    attributes: words about each variable, e.g. ``{"V": "volume below epsilon"}``.
+    rows_per_chunk: how many rows share a file.
+    """
+
+    grows: str
+    variables: Mapping[str, tuple[str, ...]]
+    coordinates: Mapping[str, Any] = field(default_factory=dict)
+    attributes: Mapping[str, str] = field(default_factory=dict)
+    rows_per_chunk: int = 64
+
+
+class ResultsWriter:
+    """Appends rows to ``results.zarr``; ``state()`` goes into the checkpoint and comes back as ``resume``."""
+
+    def __init__(self, path: Path, layout: Mapping[str, Table], resume: dict[str, Any] | None = None):
+        import zarr
+
+        self._layout = layout
+        if resume is None:
+            shutil.rmtree(path, ignore_errors=True)
+        self._root = zarr.open_group(path, mode="a")
+        self._written = {name: int(resume["written"][name]) if resume else 0 for name in layout}
+        self._waiting: dict[str, dict[str, np.ndarray]] = resume["waiting"] if resume else {}
+        self._cut_back()
+
+    def append(self, rows: Rows) -> None:
+        """Take rows, all variables of a table together; write those that fill whole chunks."""
+        for name, columns in rows.items():
+            table = self._layout[name]
+            if set(columns) != set(table.variables):
+                raise PhasecastError(f"rows of '{name}' have {sorted(columns)}", f"give {sorted(table.variables)}")
+            fresh = {variable: np.asarray(column) for variable, column in columns.items()}
+            if len({len(column) for column in fresh.values()}) != 1:
+                raise PhasecastError(f"the variables of '{name}' have different numbers of rows", "give as many of each")
+            before = self._waiting.get(name)
+            self._waiting[name] = (
+                {v: np.concatenate([before[v], column]) for v, column in fresh.items()} if before else fresh
+            )
+            waiting = len(next(iter(self._waiting[name].values())))
+            self._write(name, waiting - waiting % table.rows_per_chunk)
+
+    def finish(self) -> None:
+        """Write what is left, as a last chunk that may be shorter."""
+        for name, columns in self._waiting.items():
+            self._write(name, len(next(iter(columns.values()))))
+
+    def state(self) -> dict[str, Any]:
+        """What a checkpoint must remember: rows on disk and rows waiting."""
+        return {"written": dict(self._written), "waiting": {k: dict(v) for k, v in self._waiting.items()}}
+
+    def _write(self, name: str, count: int) -> None:
+        if count == 0:
+            return
+        start = self._written[name]
+        for variable, column in self._waiting[name].items():
+            array = self._array(name, variable, column)
+            array.resize((start + count, *column.shape[1:]))
+            array[start : start + count] = column[:count]
+            self._waiting[name][variable] = column[count:]
+        self._written[name] = start + count
+
+    def _array(self, name: str, variable: str, like: np.ndarray) -> Any:
+        """The zarr array of a variable, made with its coordinates when its first rows arrive."""
+        table = self._layout[name]
+        group = self._root.require_group(name)
+        if variable in group:
+            return group[variable]
+        for dimension, labels in table.coordinates.items():
+            if dimension not in group:
+                group.create_array(dimension, data=_labels(labels), dimension_names=(dimension,))
+        dimensions = (table.grows, *table.variables[variable])
+        array = group.create_array(
+            variable,
+            shape=(0, *like.shape[1:]),
+            chunks=(table.rows_per_chunk, *like.shape[1:]),
+            dtype=like.dtype,
+            dimension_names=dimensions,
+        )
+        if variable in table.attributes:
+            array.attrs["long_name"] = table.attributes[variable]
+        return array
+
+    def _cut_back(self) -> None:
+        """Forget what was written after the checkpoint, and any node it had not begun."""
+        for name, table in self._layout.items():
+            if name not in self._root:
+                continue
+            if self._written[name] == 0:
+                del self._root[name]
+                continue
+            for variable in table.variables:
+                array: Any = self._root[f"{name}/{variable}"]
+                array.resize((self._written[name], *array.shape[1:]))
+
+
+def read(path: Path) -> xr.DataTree:
+    """The results as a DataTree, loaded from disk as they are used."""
+    import xarray as xr
+
+    return xr.open_datatree(path, engine="zarr", consolidated=False)
+
+
+def _labels(labels: Any) -> np.ndarray:
+    array = np.asarray(labels)
+    return array.astype(np.dtypes.StringDType()) if array.dtype.kind == "U" else array

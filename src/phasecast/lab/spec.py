@@ -1,0 +1,158 @@
+"""What a run is asked to do: a frozen, versioned, forbidding spec, from Python, TOML or the command line."""
+
+from __future__ import annotations
+
+import tomllib
+import typing
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from phasecast.core.errors import BadInput, NewerVersion, unknown
+from phasecast.lab import fingerprint
+
+
+@dataclass(frozen=True)
+class _Content:
+    """Marks a field whose *content* enters the run id: code behind a reference, bytes behind a path."""
+
+    kind: str
+
+
+Factory = Annotated[str, _Content("factory")]
+"""``package.module:function``, a function without arguments that returns a :class:`~phasecast.Problem`."""
+
+DataFile = Annotated[str, _Content("file")]
+"""The path of a file whose bytes enter the run id."""
+
+
+class Spec(BaseModel):
+    """The base of every recipe's spec: values cannot change, unknown fields are refused."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    seed: int = 0
+
+    def contents(self) -> dict[str, str]:
+        """Fingerprints of the user's code and data that this spec points to, by field."""
+        prints: dict[str, str] = {}
+        for name, kind in _content_fields(type(self)).items():
+            value = getattr(self, name)
+            if value is not None:
+                prints[name] = fingerprint.of_factory(value) if kind == "factory" else fingerprint.of_file(value)
+        return prints
+
+
+AnySpec = TypeVar("AnySpec", bound=Spec)
+
+
+def make_spec(kind: type[AnySpec], values: Mapping[str, Any]) -> AnySpec:
+    """A spec from values, or a :class:`BadInput` of one line that says what would be right."""
+    for name in values:
+        if name not in kind.model_fields:
+            raise unknown("field", name, kind.model_fields)
+    try:
+        return kind(**values)
+    except ValidationError as error:
+        first, *others = error.errors(include_url=False)
+        where = ".".join(str(part) for part in first["loc"]) or "spec"
+        given = "" if first["type"] == "missing" else f", got {_short(first['input'])}"
+        more = f" (and {len(others)} more)" if others else ""
+        message = first["msg"].removeprefix("Value error, ").removeprefix("Input ")
+        raise BadInput(f"{where}: {message[:1].lower()}{message[1:]}{given}{more}", "") from None
+
+
+def parse_assignments(kind: type[Spec], assignments: Iterable[str]) -> dict[str, Any]:
+    """Values from ``key=value`` words; each value is read as TOML, and as plain text where it is not TOML."""
+    values: dict[str, Any] = {}
+    for name, text in _split(assignments):
+        _known(kind, name)
+        values[name] = _items(text) if _is_sequence(kind, name) else _scalar(text)
+    return values
+
+
+def parse_axes(kind: type[Spec], assignments: Iterable[str]) -> dict[str, list[Any]]:
+    """Sweep axes from ``key=value,value,…`` words."""
+    axes: dict[str, list[Any]] = {}
+    for name, text in _split(assignments):
+        _known(kind, name)
+        axes[name] = _items(text)
+    return axes
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """The tables of a TOML file."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise BadInput(f"there is no file {path}", "give the path of a TOML file") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadInput(f"{path} cannot be read ({error})", "give the path of a TOML file") from None
+    except tomllib.TOMLDecodeError as error:
+        raise BadInput(f"{path} is not TOML ({error})", "see `phasecast recipes show NAME` for an example") from None
+
+
+def check_version(what: str, found: Any, known: int) -> None:
+    """Refuse what a newer phasecast wrote."""
+    if not isinstance(found, int) or isinstance(found, bool) or found < 1:
+        raise BadInput(f"{what} has version {found!r}", f"use an integer from 1 to {known}")
+    if found > known:
+        raise NewerVersion(f"{what} has version {found}, this phasecast knows {known}", "upgrade phasecast")
+
+
+def _content_fields(kind: type[Spec]) -> dict[str, str]:
+    """Fields marked Factory or DataFile, also inside ``| None`` and in tuples."""
+
+    def marks(annotation: Any) -> list[str]:
+        found = [mark.kind for mark in getattr(annotation, "__metadata__", ()) if isinstance(mark, _Content)]
+        return found + [mark for part in typing.get_args(annotation) for mark in marks(part)]
+
+    found: dict[str, str] = {}
+    for name, info in kind.model_fields.items():
+        kinds = [mark.kind for mark in info.metadata if isinstance(mark, _Content)] + marks(info.annotation)
+        if kinds:
+            found[name] = kinds[0]
+    return found
+
+
+def _split(assignments: Iterable[str]) -> Iterable[tuple[str, str]]:
+    for word in assignments:
+        name, equals, text = word.partition("=")
+        if not equals or not name.strip():
+            raise BadInput(f"'{word}' sets nothing", "write key=value")
+        yield name.strip(), text.strip()
+
+
+def _known(kind: type[Spec], name: str) -> None:
+    if name not in kind.model_fields:
+        raise unknown("field", name, kind.model_fields)
+
+
+def _is_sequence(kind: type[Spec], name: str) -> bool:
+    annotation = kind.model_fields[name].annotation
+    return any(
+        typing.get_origin(part) in (tuple, list) for part in (annotation, *typing.get_args(annotation))
+    )
+
+
+def _scalar(text: str) -> Any:
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
+
+
+def _items(text: str) -> list[Any]:
+    whole = _scalar(text)
+    if isinstance(whole, list):
+        return whole
+    bracketed = _scalar(f"[{text}]")
+    return bracketed if isinstance(bracketed, list) else [_scalar(part.strip()) for part in text.split(",")]
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 40 else text[:37] + "…"

@@ -1,0 +1,196 @@
+"""The store: a folder of run folders, readable by a person, and the only truth about runs.
+
+A run folder holds ``spec.json``, ``status.json``, ``log.jsonl``, ``checkpoint/``, ``results.zarr``,
+``figures/`` and ``report.html``, and a ``lock`` that the computing process holds and the kernel frees when that
+process dies. Listing runs reads nothing but the status files.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import re
+import shutil
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from phasecast.core.errors import BadInput, NewerVersion, StoreError, unknown
+from phasecast.lab.files import disk_errors, read_json, write_json
+
+FORMAT = 1
+MARKER = "store.json"
+VARIABLE = "PHASECAST_STORE"
+DEFAULT = "phasecast-runs"
+FINISHED = ("ok", "warning", "refused")
+
+
+class Store:
+    """A folder of runs: ``path``, else ``$PHASECAST_STORE``, else ``phasecast-runs`` in the working folder."""
+
+    def __init__(self, path: str | Path | None = None):
+        self.path = Path(path or os.environ.get(VARIABLE) or DEFAULT).absolute()
+        if self.path.exists() and not self.path.is_dir():
+            raise StoreError(f"the store {self.path} is a file", "give a folder with --store")
+        if (self.path / MARKER).exists():
+            found = read_json(self.path / MARKER).get("format")
+            if not isinstance(found, int) or found > FORMAT:
+                raise NewerVersion(
+                    f"the store {self.path} has format {found}, this phasecast knows {FORMAT}", "upgrade phasecast"
+                )
+
+    def prepare(self) -> None:
+        """Make the folder, if it is not there yet."""
+        with disk_errors(self.path):
+            self.path.mkdir(parents=True, exist_ok=True)
+            if not (self.path / MARKER).exists():
+                write_json(self.path / MARKER, {"what": "phasecast runs", "format": FORMAT})
+
+    def folder(self, run: str) -> RunFolder:
+        """The folder of a run, whether it exists or not."""
+        return RunFolder(self.path / run)
+
+    def statuses(self) -> Iterator[dict[str, Any]]:
+        """The status of every run, oldest first; a folder without a readable status is passed over."""
+        found = []
+        with contextlib.suppress(FileNotFoundError), os.scandir(self.path) as entries:
+            for entry in entries:
+                try:
+                    with open(f"{entry.path}/status.json", "rb") as file:
+                        found.append(json.loads(file.read()))
+                except (OSError, ValueError):
+                    continue
+        for status in sorted(found, key=lambda status: (status.get("created", ""), status.get("run", ""))):
+            yield _as_it_is(status, self.path)
+
+    def find(self, text: str, *, also: str = "run") -> str:
+        """The id of the run meant by ``text``: an id, or the beginning of an id or of its hash."""
+        if not re.fullmatch(r"[\w.-]+", text):
+            raise BadInput(f"'{text}' is not the id of a {also}", "see `phasecast runs ls`")
+        if (self.path / text / "status.json").is_file():
+            return text
+        ids = self._ids()
+        near = [run for run in ids if run.startswith(text) or run.rpartition("-")[2].startswith(text)]
+        if len(near) == 1:
+            return near[0]
+        if near:
+            raise BadInput(f"'{text}' may mean {', '.join(near[:4])}", "give more of the id")
+        if not ids:
+            raise BadInput(f"there is no run '{text}': the store {self.path} has none", "start one with `phasecast run`")
+        raise unknown("run", text, ids) if len(ids) <= 8 else BadInput(
+            f"there is no run '{text}' in {self.path}", "see `phasecast runs ls`"
+        )
+
+    def remove(self, run: str) -> None:
+        """Delete a run that no process is computing."""
+        folder = self.folder(run)
+        with folder.lock(wait=False) as mine:
+            if not mine:
+                raise BadInput(f"{run} is being computed", "stop it first")
+            with disk_errors(folder.path):
+                gone = folder.path.with_name(f".{run}.{os.getpid()}.removed")
+                folder.path.rename(gone)  # in one step: a killed removal leaves no half a run
+                shutil.rmtree(gone, ignore_errors=True)
+
+    def _ids(self) -> list[str]:
+        with contextlib.suppress(FileNotFoundError):
+            return sorted(
+                entry.name for entry in self.path.iterdir() if (entry / "status.json").is_file()
+            )
+        return []
+
+
+class RunFolder:
+    """One run on disk."""
+
+    def __init__(self, path: Path):
+        self.path = path
+        self.id = path.name
+        self.results = path / "results.zarr"
+        self.checkpoints = path / "checkpoint"
+        self.figures = path / "figures"
+        self.report = path / "report.html"
+
+    def status(self) -> dict[str, Any]:
+        """What ``status.json`` says; a run that says it is running but whose process died is interrupted."""
+        return _as_it_is(read_json(self.path / "status.json"), self.path.parent)
+
+    def spec(self) -> dict[str, Any]:
+        """What ``spec.json`` says."""
+        return read_json(self.path / "spec.json")
+
+    def write_status(self, status: dict[str, Any], *, durable: bool = False) -> None:
+        with disk_errors(self.path):
+            write_json(self.path / "status.json", {**status, "updated": now()}, durable=durable)
+
+    def log(self, event: str, **facts: Any) -> None:
+        """Append one line to ``log.jsonl``."""
+        line = json.dumps({"time": now(), "event": event, "pid": os.getpid(), **facts}, ensure_ascii=False)
+        with disk_errors(self.path), open(self.path / "log.jsonl", "a", encoding="utf-8") as file:
+            file.write(line + "\n")
+
+    def events(self) -> list[dict[str, Any]]:
+        """The lines of ``log.jsonl``; one that a crash cut short is left out."""
+        events = []
+        with contextlib.suppress(FileNotFoundError):
+            for line in (self.path / "log.jsonl").read_text(encoding="utf-8").splitlines():
+                with contextlib.suppress(json.JSONDecodeError):
+                    events.append(json.loads(line))
+        return events
+
+    @contextlib.contextmanager
+    def lock(self, *, wait: bool = True, on_wait: Any = None) -> Iterator[bool]:
+        """Be the one process that works on this run; yields False if another does and ``wait`` is off."""
+        from filelock import FileLock, Timeout
+
+        with disk_errors(self.path):
+            lock = FileLock(self.path / "lock", thread_local=False)
+            told = False
+            while not lock.is_locked:
+                try:
+                    lock.acquire(timeout=0)
+                except Timeout:
+                    if not wait:
+                        break
+                    if on_wait is not None and not told:
+                        on_wait()
+                        told = True
+                    time.sleep(0.1)
+        try:
+            yield lock.is_locked
+        finally:
+            if lock.is_locked:
+                lock.release()
+
+
+def run_id(recipe: str, version: int, spec: dict[str, Any], contents: dict[str, str]) -> str:
+    """The name of a run: the recipe and a hash of all that decides its result."""
+    text = json.dumps(
+        {"recipe": recipe, "version": version, "spec": spec, "contents": contents},
+        sort_keys=True,
+        ensure_ascii=True,
+        separators=(",", ":"),
+    )
+    slug = re.sub(r"[^A-Za-z0-9]+", "-", recipe).strip("-")
+    return f"{slug}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+
+
+def now() -> str:
+    """The time, as every file says it."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+def _as_it_is(status: dict[str, Any], store: Path) -> dict[str, Any]:
+    if status.get("format", 0) > FORMAT:
+        raise NewerVersion(f"run {status.get('run')} was written by a newer phasecast", "upgrade phasecast")
+    if status.get("status") != "running":
+        return status
+    try:
+        with RunFolder(store / str(status.get("run"))).lock(wait=False) as free:
+            return {**status, "status": "interrupted"} if free else status
+    except (StoreError, OSError):  # nobody can be running in a store that cannot be written
+        return {**status, "status": "interrupted"}
