@@ -1,0 +1,65 @@
+"""phasecast forecasts and measures phase transitions in learning.
+
+>>> import phasecast as pc
+>>> pc.coefficients.monomial([2, 4]).value
+Fraction(1, 4)
+
+Nothing heavy is imported until it is used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from phasecast import claims, coefficients, core, lab, models, report
+    from phasecast.core import Comparison, Measurement, Prediction, Problem, Status, Verdict
+    from phasecast.core.errors import BadInput, PhasecastError, Refused
+    from phasecast.demonstration import demo
+
+__version__ = "0.1.0"
+
+_WHERE = {
+    "Comparison": "phasecast.core",
+    "Measurement": "phasecast.core",
+    "Prediction": "phasecast.core",
+    "Problem": "phasecast.core",
+    "Status": "phasecast.core",
+    "Verdict": "phasecast.core",
+    "BadInput": "phasecast.core.errors",
+    "PhasecastError": "phasecast.core.errors",
+    "Refused": "phasecast.core.errors",
+    "demo": "phasecast.demonstration",
+}
+
+__all__ = [
+    "BadInput",
+    "Comparison",
+    "Measurement",
+    "PhasecastError",
+    "Prediction",
+    "Problem",
+    "Refused",
+    "Status",
+    "Verdict",
+    "claims",
+    "coefficients",
+    "core",
+    "demo",
+    "lab",
+    "models",
+    "report",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _WHERE:
+        return getattr(importlib.import_module(_WHERE[name]), name)
+    if name in __all__:
+        return importlib.import_module(f"phasecast.{name}")
+    raise AttributeError(f"module 'phasecast' has no attribute '{name}'")
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__"])

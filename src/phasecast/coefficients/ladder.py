@@ -1,6 +1,7 @@
 """What is λ here, by temperature? Follow nβ E[L − L*] up a ladder of nβ, on a quadrature grid.
 
-.. math:: \\lambda(n\\beta) = n\\beta\\,\\frac{\\int (L-L^*)\\,e^{-n\\beta (L-L^*)}\\,dw}{\\int e^{-n\\beta (L-L^*)}\\,dw}
+.. math:: \\lambda(n\\beta)
+          = n\\beta\\,\\frac{\\int (L-L^*)\\,e^{-n\\beta (L-L^*)}\\,dw}{\\int e^{-n\\beta (L-L^*)}\\,dw}
           = \\lambda - \\frac{m-1}{\\log n\\beta + c} + \\dots
 
 (Cullen et al. 2026, eq. 10, with the constant c that the box brings). For two parameters the integrals are done
@@ -40,9 +41,7 @@ def temperature_ladder(
     return fit_ladder(*ladder(problem, radius=radius, nbetas=nbetas, nodes=nodes), nbetas)
 
 
-def ladder(
-    problem: Problem, *, radius: float, nbetas: np.ndarray, nodes: int
-) -> tuple[np.ndarray, np.ndarray]:
+def ladder(problem: Problem, *, radius: float, nbetas: np.ndarray, nodes: int) -> tuple[np.ndarray, np.ndarray]:
     """λ(nβ) at each nβ, and its quadrature error: the distance to the grid with half as many nodes."""
     fine = _quadrature(problem, radius, nbetas, nodes)
     return fine, abs(fine - _quadrature(problem, radius, nbetas, nodes // 2))
@@ -119,9 +118,7 @@ def _quadrature(problem: Problem, radius: float, nbetas: np.ndarray, nodes: int)
     with float64():
         centre, unravel = ravel_pytree(jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype=float), problem.params))
         if centre.size != 2:
-            raise BadInput(
-                f"the quadrature grid is for two parameters, not {centre.size}", "measure by volume scaling"
-            )
+            raise BadInput(f"the quadrature grid is for two parameters, not {centre.size}", "measure by volume scaling")
         offsets, weights = _log_grid(nodes // PANEL)
         offsets = np.concatenate([-offsets[::-1], offsets]) * radius
         weights = np.concatenate([weights[::-1], weights])

@@ -9,7 +9,7 @@ from phasecast.coefficients.coefficient import Coefficient
 from phasecast.core.errors import BadInput
 from phasecast.models.landscapes import Landscape
 
-NORMAL_CROSSING = "Watanabe 2009, Theorem 6.6"
+NORMAL_CROSSING = "poles of ζ(z) at a normal crossing (Watanabe 2009)"
 
 
 def monomial(powers: Sequence[int], prior: Sequence[int] | None = None) -> Coefficient:
@@ -53,9 +53,7 @@ def sum_of_powers(powers: Sequence[int]) -> Coefficient:
     Fraction(1, 2)
     """
     if not powers or any(power <= 0 or power % 2 for power in powers):
-        raise BadInput(
-            f"powers {list(powers)} do not make a sum with an isolated minimum", "use even powers ≥ 2"
-        )
+        raise BadInput(f"powers {list(powers)} do not make a sum with an isolated minimum", "use even powers ≥ 2")
     return Coefficient(
         sum((Fraction(1, power) for power in powers), Fraction(0)),
         regime="exact, ε → 0; separable sum",
@@ -77,6 +75,4 @@ def of_landscape(landscape: Landscape) -> Coefficient:
     """
     if landscape.form == "sum":
         return sum_of_powers(landscape.powers)
-    return monomial(
-        [power if at == 0 else 0 for power, at in zip(landscape.powers, landscape.point, strict=True)]
-    )
+    return monomial([power if at == 0 else 0 for power, at in zip(landscape.powers, landscape.point, strict=True)])

@@ -66,5 +66,6 @@ class Claim:
             )
         if len(self.counterexample.strip().splitlines()) > LONGEST_COUNTEREXAMPLE:
             raise BadInput(
-                f"the counterexample of claim '{self.id}' is too long", f"use {LONGEST_COUNTEREXAMPLE} lines at most"
+                f"the counterexample of claim '{self.id}' is too long",
+                f"use {LONGEST_COUNTEREXAMPLE} lines at most",
             )

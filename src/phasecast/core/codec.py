@@ -21,7 +21,7 @@ _ARRAY_KINDS = "biufcU"
 
 def encode(value: Any) -> Any:
     """A tree of JSON types from which :func:`decode` makes the same value again, bit for bit."""
-    if value is None or isinstance(value, bool | str) and not isinstance(value, Enum):
+    if value is None or (isinstance(value, bool | str) and not isinstance(value, Enum)):
         return value
     if isinstance(value, Enum):
         return encode(value.value)
@@ -93,10 +93,10 @@ def plain(value: Any) -> Any:
 
 def _encode_array(array: np.ndarray) -> dict[str, Any]:
     if array.dtype.kind not in _ARRAY_KINDS:
-        raise BadInput(
-            f"an array of {array.dtype} cannot be stored as JSON", "use numbers, booleans or strings"
-        )
-    if array.dtype.itemsize > 8 and array.dtype.kind == "f" or array.dtype.itemsize > 16 and array.dtype.kind == "c":
+        raise BadInput(f"an array of {array.dtype} cannot be stored as JSON", "use numbers, booleans or strings")
+    if (array.dtype.itemsize > 8 and array.dtype.kind == "f") or (
+        array.dtype.itemsize > 16 and array.dtype.kind == "c"
+    ):
         raise BadInput(f"an array of {array.dtype} cannot be stored exactly", "convert it to float64 first")
     return {
         "$array": encode(array.ravel().tolist()),

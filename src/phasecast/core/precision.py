@@ -30,8 +30,9 @@ def float64() -> Iterator[None]:
     """
     import jax
     import jax.numpy as jnp
+    from jax.core import Tracer
 
-    if isinstance(jnp.add(0, 0), jax.core.Tracer):  # under jit even constants are traced
+    if isinstance(jnp.add(0, 0), Tracer):  # under jit even constants are traced
         raise BadInput("float64() was entered inside a jitted function", "enter it around the outermost call")
     with jax.enable_x64(True):
         yield

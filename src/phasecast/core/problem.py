@@ -37,13 +37,12 @@ class Problem:
     def __post_init__(self) -> None:
         if not callable(self.loss):
             raise BadInput(
-                f"loss is a {type(self.loss).__name__}, not a function", "give loss(params, data) or loss(params)"
+                f"loss is a {type(self.loss).__name__}, not a function",
+                "give loss(params, data) or loss(params)",
             )
         if self.n is None and self.data is not None:
             object.__setattr__(self, "n", _rows(self.data))
-        if self.n is not None and (
-            isinstance(self.n, bool) or not isinstance(self.n, int | np.integer) or self.n < 1
-        ):
+        if self.n is not None and (isinstance(self.n, bool) or not isinstance(self.n, int | np.integer) or self.n < 1):
             raise BadInput(f"n is {self.n!r}", "give the number of terms in the mean loss, a positive integer")
 
     @property

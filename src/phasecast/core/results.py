@@ -166,9 +166,7 @@ class Prediction(Result):
     def _rows(self) -> list[tuple[str, str]]:
         sign = {"upper-bound": "≤ ", "lower-bound": "≥ "}.get(self.kind, "")
         rows = [("predicted", sign + show(self.value, self.systematic))]
-        return rows + [
-            (label, text) for label, text in (("regime", self.regime), ("source", self.source)) if text
-        ]
+        return rows + [(label, text) for label, text in (("regime", self.regime), ("source", self.source)) if text]
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -255,10 +253,16 @@ class Measurement(Result):
         return cls(values.pop("estimate"), **values)
 
     def _rows(self) -> list[tuple[str, str]]:
-        rows = [("measured", f"{show(self.estimate, self.error)} ({self.error_kind})"), ("status", str(self.status))]
+        rows = [
+            ("measured", f"{show(self.estimate, self.error)} ({self.error_kind})"),
+            ("status", str(self.status)),
+        ]
         rows += [("reason", reason) for reason in self.reasons]
         rows += [
-            (label, show(content) if isinstance(content, int | float | Fraction | np.ndarray) else str(content))
+            (
+                label,
+                show(content) if isinstance(content, int | float | Fraction | np.ndarray) else str(content),
+            )
             for label, content in self.diagnostics.items()
         ]
         return rows
@@ -291,7 +295,9 @@ class Comparison(Result):
             return np.asarray(math.nan)
         scale = np.where(combined > 0, combined, 1.0)
         return np.where(
-            combined > 0, difference / scale, np.where(difference == 0, 0.0, np.copysign(math.inf, difference))
+            combined > 0,
+            difference / scale,
+            np.where(difference == 0, 0.0, np.copysign(math.inf, difference)),
         ) + np.where(np.isfinite(difference), 0.0, math.nan)
 
     @property
@@ -343,12 +349,11 @@ def show(value: Value, error: float | np.ndarray = 0.0) -> str:
     number = float(value)
     if not (math.isfinite(width) and math.isfinite(number)):
         return f"{number:.6g} ± {width:.2g}"
-    digits = 1 - math.floor(math.log10(width))
+    digits = max(1 - math.floor(math.log10(width)), 0)
     if abs(number) >= 1e6 or digits > 12:
         return f"{number:.6g} ± {width:.2g}"
-    return f"{number:.{max(digits, 0)}f} ± {width:.{max(digits, 0)}f}"
+    return f"{number:.{digits}f} ± " + (f"{width:.{digits}f}" if digits <= 5 else f"{width:.1e}")
 
 
 def _floats(value: Any) -> np.ndarray:
     return np.asarray(value, dtype=float)
-

@@ -26,7 +26,7 @@ def write_atomically(path: Path, content: bytes, *, durable: bool = False) -> No
             if durable:
                 file.flush()
                 os.fsync(file.fileno())
-        os.replace(temporary, path)
+        temporary.replace(path)
         if durable:
             _sync_folder(path.parent)
     except BaseException:

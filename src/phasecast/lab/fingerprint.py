@@ -60,7 +60,9 @@ def load_problem(reference: str) -> Problem:
     """The problem that the factory behind ``reference`` makes."""
     factory = load(reference)
     if not callable(factory):
-        raise BadInput(f"'{reference}' is a {type(factory).__name__}, not a factory", "name a function without arguments")
+        raise BadInput(
+            f"'{reference}' is a {type(factory).__name__}, not a factory", "name a function without arguments"
+        )
     try:
         problem = factory()
     except Exception as error:
@@ -184,7 +186,7 @@ def _values(value: Any, seen: set[int] | None = None) -> Iterator[bytes]:
     if hasattr(value, "__array__"):
         array = np.asarray(value.detach() if hasattr(value, "detach") else value)  # torch asks to detach
         yield f"{array.dtype}{array.shape}".encode()
-        yield np.ascontiguousarray(array).tobytes() if array.dtype != object else repr(array.tolist()).encode()
+        yield (np.ascontiguousarray(array).tobytes() if array.dtype != object else repr(array.tolist()).encode())
         return
     for part in _parts(value):
         yield from _values(part, seen)

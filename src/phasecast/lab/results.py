@@ -66,7 +66,9 @@ class ResultsWriter:
                 raise PhasecastError(f"rows of '{name}' have {sorted(columns)}", f"give {sorted(table.variables)}")
             fresh = {variable: np.asarray(column) for variable, column in columns.items()}
             if len({len(column) for column in fresh.values()}) != 1:
-                raise PhasecastError(f"the variables of '{name}' have different numbers of rows", "give as many of each")
+                raise PhasecastError(
+                    f"the variables of '{name}' have different numbers of rows", "give as many of each"
+                )
             before = self._waiting.get(name)
             self._waiting[name] = (
                 {v: np.concatenate([before[v], column]) for v, column in fresh.items()} if before else fresh

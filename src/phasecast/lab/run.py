@@ -186,9 +186,7 @@ def execute(
 class _Driver:
     """One attempt at one run, by the process that holds its lock."""
 
-    def __init__(
-        self, recipe: Recipe, spec: Spec, folder: RunFolder, progress: Progress, checkpoint_every: float
-    ):
+    def __init__(self, recipe: Recipe, spec: Spec, folder: RunFolder, progress: Progress, checkpoint_every: float):
         self.recipe, self.spec, self.folder, self.progress = recipe, spec, folder, progress
         self.checkpoint_every = checkpoint_every
         self.start = (time.monotonic(), time.process_time())
@@ -252,9 +250,7 @@ class _Driver:
                     began = time.monotonic()
                     self._checkpoint(chunk.state)
                     last = time.monotonic()
-                    interval = min(
-                        self.checkpoint_every, max(SHORTEST_INTERVAL, (last - began) / COST_SHARE)
-                    )
+                    interval = min(self.checkpoint_every, max(SHORTEST_INTERVAL, (last - began) / COST_SHARE))
                 if stop.is_set():
                     self._write("interrupted")
                     self.folder.log("interrupted", done=chunk.done, total=chunk.total)
@@ -302,14 +298,14 @@ class _Driver:
 
 @contextlib.contextmanager
 def _stop_signals() -> Iterator[threading.Event]:
-    """An event that the first Ctrl-C (or SIGTERM) sets; the second Ctrl-C stops at once."""
+    """An event that Ctrl-C or SIGTERM sets; a second Ctrl-C stops at once."""
     stop = threading.Event()
     if threading.current_thread() is not threading.main_thread():
         yield stop
         return
 
     def ask(number: int, frame: Any) -> None:
-        if stop.is_set():
+        if stop.is_set() and number == signal.SIGINT:
             raise KeyboardInterrupt
         stop.set()
 

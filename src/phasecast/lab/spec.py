@@ -133,9 +133,7 @@ def _known(kind: type[Spec], name: str) -> None:
 
 def _is_sequence(kind: type[Spec], name: str) -> bool:
     annotation = kind.model_fields[name].annotation
-    return any(
-        typing.get_origin(part) in (tuple, list) for part in (annotation, *typing.get_args(annotation))
-    )
+    return any(typing.get_origin(part) in (tuple, list) for part in (annotation, *typing.get_args(annotation)))
 
 
 def _scalar(text: str) -> Any:

@@ -40,7 +40,8 @@ class Store:
             found = read_json(self.path / MARKER).get("format")
             if not isinstance(found, int) or found > FORMAT:
                 raise NewerVersion(
-                    f"the store {self.path} has format {found}, this phasecast knows {FORMAT}", "upgrade phasecast"
+                    f"the store {self.path} has format {found}, this phasecast knows {FORMAT}",
+                    "upgrade phasecast",
                 )
 
     def prepare(self) -> None:
@@ -80,9 +81,13 @@ class Store:
         if near:
             raise BadInput(f"'{text}' may mean {', '.join(near[:4])}", "give more of the id")
         if not ids:
-            raise BadInput(f"there is no run '{text}': the store {self.path} has none", "start one with `phasecast run`")
-        raise unknown("run", text, ids) if len(ids) <= 8 else BadInput(
-            f"there is no run '{text}' in {self.path}", "see `phasecast runs ls`"
+            raise BadInput(
+                f"there is no run '{text}': the store {self.path} has none", "start one with `phasecast run`"
+            )
+        raise (
+            unknown("run", text, ids)
+            if len(ids) <= 8
+            else BadInput(f"there is no run '{text}' in {self.path}", "see `phasecast runs ls`")
         )
 
     def remove(self, run: str) -> None:
@@ -98,9 +103,7 @@ class Store:
 
     def _ids(self) -> list[str]:
         with contextlib.suppress(FileNotFoundError):
-            return sorted(
-                entry.name for entry in self.path.iterdir() if (entry / "status.json").is_file()
-            )
+            return sorted(entry.name for entry in self.path.iterdir() if (entry / "status.json").is_file())
         return []
 
 

@@ -32,7 +32,8 @@ class Landscape:
     def __post_init__(self) -> None:
         if len(self.powers) != len(self.point):
             raise BadInput(
-                f"{len(self.powers)} powers at a point with {len(self.point)} coordinates", "give as many of each"
+                f"{len(self.powers)} powers at a point with {len(self.point)} coordinates",
+                "give as many of each",
             )
         if any(power < 0 or power % 2 for power in self.powers):
             raise BadInput(f"powers {self.powers} would make the loss negative", "use even powers")

@@ -27,10 +27,18 @@ if TYPE_CHECKING:
 OWN = "own"
 
 
+def _typed(name: str) -> str:
+    """A landscape's name as one would type it: x2y4, or x2y4@(1,0)."""
+    return name.translate(str.maketrans("²⁴", "24", " ^*")).replace("at", "@")
+
+
+_TYPED = {_typed(name): name for name in LANDSCAPES}
+
+
 class ToyLandscapes(Spec):
     """Which landscapes to measure, and how finely."""
 
-    landscapes: tuple[str, ...] = Field(tuple(LANDSCAPES), description="which of the known landscapes")
+    landscapes: tuple[str, ...] = Field(tuple(LANDSCAPES), description="which landscapes; x2y4 or x²y⁴, x2y4@(1,0) …")
     problem: Factory | None = Field(
         None, description="package.module:factory of a two-parameter phasecast.Problem of your own"
     )
@@ -43,11 +51,11 @@ class ToyLandscapes(Spec):
     @classmethod
     def _known(cls, names: tuple[str, ...]) -> tuple[str, ...]:
         for name in names:
-            if name not in LANDSCAPES:
-                raise ValueError(str(unknown("landscape", name, LANDSCAPES)))
-        if len(set(names)) != len(names):
+            if _typed(name) not in _TYPED:
+                raise ValueError(str(unknown("landscape", name, _TYPED)))
+        if len({_typed(name) for name in names}) != len(names):
             raise ValueError("a landscape is named twice; name each once")
-        return names
+        return tuple(_TYPED[_typed(name)] for name in names)
 
 
 def work(spec: ToyLandscapes, state: Any) -> Iterator[Chunk]:
@@ -63,8 +71,7 @@ def work(spec: ToyLandscapes, state: Any) -> Iterator[Chunk]:
         done += 1
         yield Chunk({"done": done}, {"ladder": {"llc": values[None], "error": errors[None]}}, done, total)
     samplers = [
-        volume_sampler(p, radius=spec.radius, epsilons=EPSILONS, samples=spec.samples, seed=spec.seed)
-        for p in problems
+        volume_sampler(p, radius=spec.radius, epsilons=EPSILONS, samples=spec.samples, seed=spec.seed) for p in problems
     ]
     for block in range(done - len(problems), spec.blocks):
         volumes = np.stack([sample(block) for sample in samplers])
@@ -113,8 +120,8 @@ def figures(spec: ToyLandscapes, results: xr.DataTree) -> Mapping[str, Captioned
         "coefficients": draw.coefficients(
             [(name, _prediction(name), volume, ladder) for name, volume, ladder in _measurements(results)]
         ),
-        "volumes": draw.volumes(results["volume"]),
-        "ladder": draw.ladder(results["ladder"], {name: _prediction(name) for name in _names(spec)}),
+        "volumes": draw.volumes(results["volume"].to_dataset()),
+        "ladder": draw.ladder(results["ladder"].to_dataset(), {name: _prediction(name) for name in _names(spec)}),
     }
 
 
@@ -142,7 +149,7 @@ def _measurements(results: xr.DataTree) -> Iterator[tuple[str, Measurement, Meas
     from phasecast.coefficients.ladder import fit_ladder
     from phasecast.coefficients.volume import fit_volume
 
-    volume, rungs = results["volume"], results["ladder"]
+    volume, rungs = results["volume"].to_dataset(), results["ladder"].to_dataset()
     for index, name in enumerate(volume["landscape"].values):
         yield (
             str(name),

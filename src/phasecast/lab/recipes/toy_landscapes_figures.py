@@ -61,7 +61,7 @@ def coefficients(rows: Sequence[tuple[str, Coefficient | None, Measurement, Meas
     )
 
 
-def volumes(node: xr.DataTree) -> Captioned:
+def volumes(node: xr.Dataset) -> Captioned:
     """V(ε) on logarithmic axes; its slope is λ."""
     figure = Figure(figsize=(7.0, 3.8), layout="constrained")
     axes = figure.add_subplot()
@@ -91,7 +91,7 @@ def volumes(node: xr.DataTree) -> Captioned:
     )
 
 
-def ladder(node: xr.DataTree, predictions: Mapping[str, Coefficient | None]) -> Captioned:
+def ladder(node: xr.Dataset, predictions: Mapping[str, Coefficient | None]) -> Captioned:
     """nβ E[L] along the ladder, with the exact values."""
     figure = Figure(figsize=(7.0, 3.8), layout="constrained")
     axes = figure.add_subplot()
@@ -106,8 +106,8 @@ def ladder(node: xr.DataTree, predictions: Mapping[str, Coefficient | None]) -> 
             lw=1.2,
             label=str(name),
         )
-    exact = sorted({Fraction(p.value) for p in predictions.values() if p is not None})  # pyright: ignore[reportArgumentType]
-    for value in exact:
+    exact = {p.value for p in predictions.values() if p is not None}
+    for value in sorted(v for v in exact if isinstance(v, Fraction)):
         axes.axhline(float(value), ls="--", color="#888888", lw=1)
         axes.annotate(f"λ = {value}", (1, float(value)), xycoords=("axes fraction", "data"), xytext=(-4, 2),
                       textcoords="offset points", ha="right", va="bottom", fontsize=8)  # fmt: skip

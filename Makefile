@@ -1,0 +1,64 @@
+# `make demo` and `make test` need Python 3.11+ and make, nothing else.
+PYTHON ?= python3
+BIN := .venv/bin
+SOURCES := $(shell find src -name '*.py' -o -name '*.j2')
+
+.PHONY: help demo test test-slow test-bare lint types contract bench clean
+
+help:
+	@echo "make demo       install into .venv, run the demo, print the path of its report"
+	@echo "make test       everything a change must pass"
+	@echo "make test-slow  longer checks"
+	@echo "make bench      print every figure we claim"
+	@echo "make clean      remove what the above installed"
+
+demo: .venv/installed
+	@$(BIN)/phasecast demo
+
+test: lint types contract
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow" -q
+	@$(MAKE) --no-print-directory test-bare
+
+test-slow: .venv/installed-dev
+	$(BIN)/python -m pytest -m slow -q
+
+# the wheel in a fresh environment with no extra: what a user gets from `pip install phasecast`
+test-bare: .venv-bare/installed
+	.venv-bare/bin/python -m pytest -m bare -q -p no:cacheprovider -o addopts=""
+
+lint: .venv/installed-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: .venv/installed-dev
+	$(BIN)/pyright
+
+contract: .venv/installed-dev
+	$(BIN)/lint-imports --no-cache
+
+bench: .venv/installed-dev
+	@for script in benchmarks/bench_*.py; do $(BIN)/python $$script || exit 1; done
+
+.venv/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "phasecast needs Python 3.11 or newer; set PYTHON=python3.11 (this is $$($(PYTHON) --version 2>&1))"; exit 1; }
+	$(PYTHON) -m venv .venv
+
+.venv/installed: pyproject.toml constraints.txt | .venv/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable .
+	@touch $@
+
+.venv/installed-dev: pyproject.toml constraints.txt | .venv/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	@touch $@ .venv/installed
+
+.venv-bare/requirements: pyproject.toml constraints.txt | .venv/bin/python
+	$(BIN)/python -m venv .venv-bare
+	.venv-bare/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt . pytest pytest-timeout hypothesis
+	@touch $@
+
+.venv-bare/installed: .venv-bare/requirements $(SOURCES)
+	.venv-bare/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --force-reinstall .
+	@touch $@
+
+clean:
+	rm -rf .venv .venv-bare build dist

@@ -1,0 +1,468 @@
+"""The commands, each a thin wrapper over one library call."""
+
+from __future__ import annotations
+
+import json as jsonlib
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from cyclopts import App, Parameter
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Common:
+    """What every command takes."""
+
+    json: Annotated[bool, Parameter(negative=(), help="one JSON object on stdout and nothing else there")] = False
+    debug: Annotated[bool, Parameter(negative=(), help="show tracebacks")] = False
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Stored(Common):
+    """What every command takes that works with runs."""
+
+    store: Annotated[Path | None, Parameter(help="the folder of runs")] = None
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Computing(Stored):
+    """What every command takes that computes runs."""
+
+    checkpoint_every: Annotated[float, Parameter(help="longest time between checkpoints, in seconds")] = 30.0
+    threads: Annotated[int | None, Parameter(help="cores for a run")] = None
+
+
+Words = Annotated[list[str] | None, Parameter(consume_multiple=True, negative=())]
+
+
+def build_app(meanings: Mapping[str, str]) -> App:
+    """The command line as a cyclopts application; ``meanings`` has a line for each command."""
+    app = App(name="phasecast", help_format="plaintext", version_flags=[])
+    for command in (demo, run, sweep, report):
+        app.command(command, help=meanings[command.__name__])
+    for name, commands in (
+        (
+            "runs",
+            {"ls": runs_ls, "show": runs_show, "resume": runs_resume, "rm": runs_rm, "export": runs_export},
+        ),
+        ("recipes", {"ls": recipes_ls, "show": recipes_show}),
+        ("claims", {"ls": claims_ls, "show": claims_show, "verify": claims_verify}),
+    ):
+        group = App(name=name, help=meanings[name], help_format="plaintext", version_flags=[])
+        for word, command in commands.items():
+            group.command(command, name=word)
+        group.default(commands["ls"])
+        app.command(group)
+    return app
+
+
+def demo(*, common: Stored = Stored()) -> int:
+    from phasecast.demonstration import demo as show
+
+    path = show(store=common.store)
+    _print({"report": str(path)}, f"report: {path}", common)
+    return 0
+
+
+def run(
+    recipe: str,
+    /,
+    *,
+    set: Annotated[Words, Parameter(help="key=value …")] = None,
+    common: Computing = Computing(),
+) -> int:
+    """Run a recipe.
+
+    Parameters
+    ----------
+    recipe
+        a name from `phasecast recipes`, package.module:RECIPE, or a TOML file with recipe = "…" and [set]
+    """
+    _pin(common.threads)
+    from phasecast.core.errors import BadInput
+    from phasecast.lab import run as compute
+
+    sweep = _sweep(recipe, set)
+    if len(sweep.specs) != 1:
+        raise BadInput(f"{recipe} describes {len(sweep.specs)} runs", "use `phasecast sweep`")
+    found = compute(
+        sweep.recipe.name,
+        sweep.specs[0],
+        store=common.store,
+        checkpoint_every=_positive(common.checkpoint_every),
+    )
+    return _show_run(found, common)
+
+
+def sweep(
+    recipe: str,
+    /,
+    *,
+    set: Annotated[Words, Parameter(help="key=value … for all runs")] = None,
+    grid: Annotated[Words, Parameter(help="key=value,value … every combination")] = None,
+    zip: Annotated[Words, Parameter(help="key=value,value … in step")] = None,
+    seeds: Annotated[str | None, Parameter(help="how many seeds, or a list like 3,5,8")] = None,
+    engine: Annotated[Literal["local", "dask"], Parameter(help="who computes")] = "local",
+    workers: Annotated[int | None, Parameter(help="how many processes on this machine")] = None,
+    address: Annotated[str | None, Parameter(help="dask scheduler, tcp://host:port")] = None,
+    cluster: Annotated[Path | None, Parameter(help="TOML file with a [slurm] table, for the dask engine")] = None,
+    common: Computing = Computing(),
+) -> int:
+    """Run a recipe many times.
+
+    Parameters
+    ----------
+    recipe
+        a name from `phasecast recipes`, package.module:RECIPE, or a TOML file
+    """
+    from phasecast.core.errors import BadInput
+    from phasecast.lab.progress import show_progress
+    from phasecast.lab.store import Store
+    from phasecast.lab.sweep import execute_sweep
+
+    if engine == "local" and (address or cluster):
+        raise BadInput("--address and --cluster are for dask", "add --engine dask")
+    if engine == "dask" and common.threads is not None:
+        raise BadInput("--threads is for the local engine", "start dask workers with one thread each")
+    planned = _sweep(recipe, set, grid, zip, seeds)
+    store = Store(common.store)
+    if engine == "local":
+        from phasecast.lab.engines.local import LocalEngine
+
+        execute_with: Any = LocalEngine(workers, common.threads or 1)
+    else:
+        from phasecast.lab.engines.dask import DaskEngine, read_cluster
+
+        execute_with = DaskEngine(address, read_cluster(cluster) if cluster else None, workers)
+    with show_progress(f"{planned.recipe.name} × {len(planned.specs)}") as progress:
+        swept = execute_sweep(
+            planned,
+            execute_with,
+            store,
+            checkpoint_every=_positive(common.checkpoint_every),
+            progress=progress,
+        )
+    statuses = [found.status for found in swept.runs]
+    overall = "failed" if swept.errors else "refused" if "refused" in statuses else _worst(statuses)
+    lines = [f"{found.id}  {status}" for found, status in _pairs(swept.runs, statuses)]
+    lines += [f"failed  {error}" for error in swept.errors]
+    lines += [f"{swept.id}: {len(statuses)} of {len(planned.specs)} runs finished; see `phasecast report {swept.id}`"]
+    content = {
+        "sweep": swept.id,
+        "status": overall,
+        "runs": [{"run": r.id, "path": str(r.path), "status": s} for r, s in _pairs(swept.runs, statuses)],
+        "errors": list(swept.errors),
+    }
+    _print(content, "\n".join(lines), common)
+    return {"failed": 1, "refused": 3}.get(overall, 0)
+
+
+def report(run: str, /, *, common: Stored = Stored()) -> int:
+    """Write the page of a run or a sweep.
+
+    Parameters
+    ----------
+    run
+        the id of a run or a sweep, or the beginning of it
+    """
+    from phasecast.lab import Store, load
+    from phasecast.report import write, write_sweep
+
+    store = Store(common.store)
+    path = write_sweep(run, store) if run.startswith("sweep-") else write(load(run, store=store))
+    _print({"report": str(path)}, str(path), common)
+    return 0
+
+
+def runs_ls(*, common: Stored = Stored()) -> int:
+    """List the runs of the store, oldest first."""
+    from phasecast.lab.store import Store
+
+    store = Store(common.store)
+    keys = ("run", "recipe", "status", "done", "total", "created", "updated")
+    rows = [
+        {
+            **{key: status.get(key) for key in keys},
+            "sentence": (status.get("summary") or {}).get("sentence", ""),
+        }
+        for status in store.statuses()
+    ]
+    table = [
+        (
+            row["run"],
+            row["status"],
+            f"{row['done']}/{row['total'] or '?'}",
+            row["updated"][:19],
+            row["sentence"],
+        )
+        for row in rows
+    ]
+    text = _table(("run", "status", "done", "updated (UTC)", "found"), table) if rows else f"no runs in {store.path}"
+    _print({"store": str(store.path), "runs": rows}, text, common)
+    return 0
+
+
+def runs_show(run: str, /, *, common: Stored = Stored()) -> int:
+    """Show one run: what was asked, what was found, where it comes from."""
+    from phasecast.lab import load
+
+    found = load(run, store=common.store)
+    asked, status = found.folder.spec(), found.folder.status()
+    lines = [
+        f"{found.id}: {status['status']}, {status['done']} of {status['total'] or '?'}",
+        f"  {found.path}",
+        "",
+    ]
+    lines += ["asked"] + [f"  {name} = {value}" for name, value in asked["spec"].items()]
+    lines += ["", "provenance"] + [f"  {name}: {value}" for name, value in status["provenance"].items()]
+    lines += [
+        f"  wall {status['wall_seconds']:.1f} s, CPU {status['cpu_seconds']:.1f} s, attempts {status['attempts']}"
+    ]
+    if status.get("error"):
+        lines += ["", f"failed with {status['error']}"]
+    if status.get("summary"):
+        lines += ["", *_answer_lines(found)]
+    _print({**found.plain(), "spec": asked["spec"], "state": status}, "\n".join(lines), common)
+    return 0
+
+
+def runs_resume(run: str, /, *, common: Computing = Computing()) -> int:
+    """Go on with a run that was interrupted, killed or failed."""
+    _pin(common.threads)
+    from phasecast.lab import resume
+
+    found = resume(run, store=common.store, checkpoint_every=_positive(common.checkpoint_every))
+    return _show_run(found, common)
+
+
+def runs_rm(run: str, /, *more: str, common: Stored = Stored()) -> int:
+    """Remove runs that nobody is computing."""
+    from phasecast.lab import Store
+
+    store = Store(common.store)
+    identities = [store.find(text) for text in (run, *more)]
+    for identity in identities:
+        store.remove(identity)
+    _print({"removed": identities}, "\n".join(f"removed {identity}" for identity in identities), common)
+    return 0
+
+
+def runs_export(run: str, /, *, to: Path, common: Stored = Stored()) -> int:
+    """Export the arrays of a finished run.
+
+    Parameters
+    ----------
+    to
+        a .nc file (NetCDF, one group a table) or a .csv file (one file a table)
+    """
+    from phasecast.lab import load
+    from phasecast.lab.export import export
+
+    written = export(load(run, store=common.store), to)
+    _print({"written": [str(path) for path in written]}, "\n".join(map(str, written)), common)
+    return 0
+
+
+def recipes_ls(*, common: Common = Common()) -> int:
+    """List the recipes."""
+    from phasecast.lab import RECIPES, find_recipe
+
+    found = [find_recipe(name) for name in RECIPES]
+    content = {"recipes": [{"name": r.name, "version": r.version, "question": r.question} for r in found]}
+    _print(content, _table(("recipe", "answers"), [(r.name, r.question) for r in found]), common)
+    return 0
+
+
+def recipes_show(name: str, /, *, common: Common = Common()) -> int:
+    """Print what a recipe answers, and its spec with the defaults, as TOML to start from."""
+    from phasecast.lab import find_recipe
+
+    recipe = find_recipe(name)
+    defaults = {key: info.get_default() for key, info in recipe.spec.model_fields.items()}
+    lines = [f"# {recipe.question}", f'recipe = "{recipe.name}"', f"version = {recipe.version}", "", "[set]"]
+    for key, info in recipe.spec.model_fields.items():
+        said = f"  # {info.description}" if info.description else ""
+        value = defaults[key]
+        lines.append(f"# {key} = …{said}" if value is None else f"{key} = {_toml(value)}{said}")
+    content = {
+        "name": recipe.name,
+        "version": recipe.version,
+        "question": recipe.question,
+        "spec": jsonlib.loads(jsonlib.dumps(defaults)),
+        "schema": recipe.spec.model_json_schema(),
+    }
+    _print(content, "\n".join(lines), common)
+    return 0
+
+
+def claims_ls(*, common: Common = Common()) -> int:
+    """List the claims."""
+    from phasecast import claims
+
+    found = list(claims.all_claims().values())
+    text = _table(("claim", "verdict", "statement"), [(c.id, str(c.verdict), c.statement) for c in found])
+    _print({"claims": [claims.plain(claim) for claim in found]}, text, common)
+    return 0
+
+
+def claims_show(claim: str, /, *, common: Common = Common()) -> int:
+    """Show one claim with its reason, and the counterexample if there is one."""
+    from phasecast import claims
+
+    found = claims.find(claim)
+    _print(claims.plain(found), "\n".join(_claim_lines(found)), common)
+    return 0
+
+
+def claims_verify(claim: str, /, *, common: Common = Common()) -> int:
+    """Run the check of a claim again; exit code 3 if it does not find what we say."""
+    from phasecast import claims
+
+    verification = claims.verify(claim)
+    lines = _claim_lines(verification.claim)
+    for comparison in verification.finding.comparisons:
+        lines += ["", str(comparison)]
+    outcome = "confirmed" if verification.confirmed else "NOT confirmed"
+    lines += ["", f"{outcome}: {verification.finding.verdict} ({verification.finding.found})"]
+    _print(verification.plain(), "\n".join(lines), common)
+    return 0 if verification.confirmed else 3
+
+
+def _sweep(
+    recipe: str,
+    fixed: Sequence[str] | None,
+    grid: Sequence[str] | None = None,
+    zipped: Sequence[str] | None = None,
+    seeds: str | None = None,
+) -> Any:
+    """The runs that a command line asks for, by a recipe's name or by a TOML file."""
+    from phasecast.core.errors import BadInput
+    from phasecast.lab import find_recipe, make_sweep, read_sweep
+    from phasecast.lab.spec import parse_assignments, parse_axes
+
+    if recipe.endswith(".toml"):
+        if fixed or grid or zipped or seeds:
+            raise BadInput("a TOML file says all there is to set", "put it into the file, or name a recipe instead")
+        return read_sweep(Path(recipe))
+    spec = find_recipe(recipe).spec
+    return make_sweep(
+        recipe,
+        parse_assignments(spec, fixed or ()),
+        grid=parse_axes(spec, grid or ()),
+        zipped=parse_axes(spec, zipped or ()),
+        seeds=_seeds(seeds),
+    )
+
+
+def _seeds(text: str | None) -> int | list[int] | None:
+    from phasecast.core.errors import BadInput
+
+    if text is None:
+        return None
+    try:
+        numbers = [int(part) for part in text.split(",")]
+    except ValueError:
+        raise BadInput(f"'{text}' seeds", "give how many, or a list like 3,5,8") from None
+    return numbers if "," in text else numbers[0]
+
+
+def _pin(threads: int | None) -> None:
+    """Keep this process to some cores, before JAX starts its threads."""
+    from phasecast.core.errors import BadInput
+
+    if threads is None:
+        return
+    if threads < 1:
+        raise BadInput(f"{threads} threads", "use at least 1")
+    from phasecast.lab.provenance import pin_threads
+
+    pin_threads(threads)
+
+
+def _positive(seconds: float) -> float:
+    from phasecast.core.errors import BadInput
+
+    if not seconds > 0:
+        raise BadInput(f"--checkpoint-every {seconds:g}", "use a positive number of seconds")
+    return seconds
+
+
+def _show_run(found: Any, common: Common) -> int:
+    from phasecast.core.results import Status
+
+    lines = [] if common.json else _answer_lines(found)
+    lines += ["", f"{found.id}: {found.status}", f"  {found.path}", f"  `phasecast report {found.id}` writes a page"]
+    text = "\n".join(lines)
+    _print(found.plain(), text, common)
+    return 3 if found.status == Status.REFUSED else 0
+
+
+def _answer_lines(found: Any) -> list[str]:
+    """The answers of a run as a table: predicted, measured, verdict."""
+    from phasecast.core.results import Comparison, Measurement, show
+
+    rows = []
+    for name, answer in found.conclusion().answers.items():
+        measured = answer.measurement if isinstance(answer, Comparison) else answer
+        predicted = answer.prediction if isinstance(answer, Comparison) else None
+        rows.append(
+            (
+                name,
+                show(predicted.value, predicted.systematic) if predicted else "",
+                show(measured.estimate, measured.error) if isinstance(measured, Measurement) else str(measured),
+                str(answer.verdict) if isinstance(answer, Comparison) else str(getattr(measured, "status", "")),
+            )
+        )
+        rows += [("", "", f"↳ {reason}", "") for reason in getattr(measured, "reasons", ())]
+    return [
+        *_table(("quantity", "predicted", "measured", "verdict"), rows).splitlines(),
+        "",
+        found.summary["sentence"],
+    ]
+
+
+def _claim_lines(claim: Any) -> list[str]:
+    lines = [
+        f"{claim.id}: {claim.verdict}",
+        f"  source     {claim.source}",
+        f"  statement  {claim.statement}",
+        f"  why        {claim.why}",
+    ]
+    lines += [f"  ours       {claim.ours}"] if claim.ours else []
+    if claim.counterexample:
+        lines += ["", "counterexample:", *(f"  {line}" for line in claim.counterexample.splitlines())]
+    return lines
+
+
+def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+    table = [head, *rows]
+    widths = [max(len(row[column]) for row in table) for column in range(len(head))]
+    return "\n".join("  ".join(cell.ljust(width) for cell, width in _pairs(row, widths)).rstrip() for row in table)
+
+
+def _pairs(first: Iterable[Any], second: Iterable[Any]) -> Iterable[tuple[Any, Any]]:
+    """Python's own ``zip``, whose name an option takes here."""
+    import builtins
+
+    return builtins.zip(first, second, strict=True)
+
+
+def _worst(statuses: Iterable[str]) -> str:
+    return "warning" if "warning" in statuses else "ok"
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, tuple | list):
+        return f"[{', '.join(map(_toml, value))}]"
+    return jsonlib.dumps(value, ensure_ascii=False)
+
+
+def _print(content: dict[str, Any], text: str, common: Common) -> None:
+    print(jsonlib.dumps(content, ensure_ascii=False, allow_nan=False) if common.json else text)
+    sys.stdout.flush()

@@ -1,0 +1,33 @@
+"""Experiments that are stored, survive being killed, and are never computed twice."""
+
+from phasecast.lab.engines.local import LocalEngine
+from phasecast.lab.recipe import RECIPES, Captioned, Chunk, Conclusion, Recipe, find_recipe
+from phasecast.lab.results import Table
+from phasecast.lab.run import Run, load, resume, run
+from phasecast.lab.spec import DataFile, Factory, Spec
+from phasecast.lab.store import Store
+from phasecast.lab.sweep import Sweep, Swept, execute_sweep, make_sweep, read_sweep
+
+__all__ = [
+    "RECIPES",
+    "Captioned",
+    "Chunk",
+    "Conclusion",
+    "DataFile",
+    "Factory",
+    "LocalEngine",
+    "Recipe",
+    "Run",
+    "Spec",
+    "Store",
+    "Sweep",
+    "Swept",
+    "Table",
+    "execute_sweep",
+    "find_recipe",
+    "load",
+    "make_sweep",
+    "read_sweep",
+    "resume",
+    "run",
+]

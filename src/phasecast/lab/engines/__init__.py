@@ -1,0 +1,56 @@
+"""Who computes the runs of a sweep: processes on this machine, or a dask cluster.
+
+An engine is a function from tasks to outcomes. A task is idempotent: it writes to the store and returns the run
+id, so an engine may run it again after a crash and nothing is computed twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from phasecast.core.errors import PhasecastError
+
+
+@dataclass(frozen=True)
+class Task:
+    """One run to compute: plain values, so that it travels between processes and machines."""
+
+    recipe: str
+    spec: Mapping[str, Any]
+    store: str
+    checkpoint_every: float
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a task: the run id, or the error in one line."""
+
+    task: Task
+    run: str | None
+    error: str = ""
+
+
+class Engine(Protocol):
+    """Computes tasks in any order and yields each outcome as it is known."""
+
+    def __call__(self, tasks: Sequence[Task]) -> Iterator[Outcome]: ...
+
+
+def compute(task: Task) -> tuple[str | None, str]:
+    """Compute one task here and now: the run id, or what went wrong.
+
+    Errors are returned as text: an exception would have to travel, and a cluster would try the task again.
+    """
+    from phasecast.lab.recipe import find_recipe
+    from phasecast.lab.run import execute
+    from phasecast.lab.spec import make_spec
+    from phasecast.lab.store import Store
+
+    try:
+        recipe = find_recipe(task.recipe)
+        spec = make_spec(recipe.spec, task.spec)
+        return execute(recipe, spec, Store(task.store), checkpoint_every=task.checkpoint_every).id, ""
+    except PhasecastError as error:
+        return None, str(error)

@@ -1,0 +1,133 @@
+"""The dask engine: the runs of a sweep on a cluster, or on SLURM through dask-jobqueue.
+
+Dask moves a task away from a worker that dies. The task then finds the run's last checkpoint in the store, which
+must be a folder that every worker sees. Start workers with one thread each (``--nthreads 1``).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+
+from phasecast.core.errors import BadInput, MissingExtra, unknown
+from phasecast.lab.engines import Outcome, Task, compute
+from phasecast.lab.spec import read_toml
+
+TRIES = 3
+PATIENCE = "10s"  # for a scheduler to answer
+
+
+class Slurm(BaseModel):
+    """The ``[slurm]`` table of a cluster file: what each job asks for, and how many jobs."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    queue: str
+    jobs: int = Field(ge=1, le=10_000)
+    cores: int = Field(1, ge=1, description="cores of a job; each runs one worker process")
+    memory: Annotated[str, StringConstraints(pattern=r"^\d+(\.\d+)?\s?(MB|GB|TB|MiB|GiB|TiB)$")]
+    walltime: Annotated[str, StringConstraints(pattern=r"^(\d+-)?\d{1,2}:\d{2}:\d{2}$")]
+    account: str | None = None
+    interface: str | None = Field(None, description="network interface, e.g. ib0")
+    prologue: tuple[str, ...] = Field((), description="shell lines before the worker, e.g. activating a venv")
+    directives: tuple[str, ...] = Field((), description="more #SBATCH directives")
+
+    def cluster(self) -> Any:
+        """A dask-jobqueue cluster with no job started yet."""
+        try:
+            from dask_jobqueue.slurm import SLURMCluster
+        except ModuleNotFoundError:
+            raise MissingExtra("dask-jobqueue", "dask") from None
+        return SLURMCluster(
+            queue=self.queue,
+            account=self.account,
+            cores=self.cores,
+            processes=self.cores,
+            memory=self.memory,
+            walltime=self.walltime,
+            interface=self.interface,
+            job_script_prologue=list(self.prologue),
+            job_extra_directives=list(self.directives),
+            scheduler_options={"dashboard_address": None},
+        )
+
+
+def read_cluster(path: Path) -> Slurm:
+    """The cluster file at ``path``, checked."""
+    tables = read_toml(path)
+    for key in tables:
+        if key != "slurm":
+            raise unknown(f"table in {path.name}", key, ["slurm"])
+    values = tables.get("slurm")
+    if not isinstance(values, dict):
+        raise BadInput(f"{path.name} describes no cluster", "write a [slurm] table")
+    for key in values:
+        if key not in Slurm.model_fields:
+            raise unknown(f"field of [slurm] in {path.name}", key, Slurm.model_fields)
+    try:
+        return Slurm(**values)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        raise BadInput(
+            f"{path.name}: slurm.{'.'.join(map(str, first['loc']))}: {first['msg'].lower()}",
+            'for example queue = "short", jobs = 8, memory = "4GB", walltime = "02:00:00"',
+        ) from None
+
+
+@dataclass(frozen=True)
+class DaskEngine:
+    """A running scheduler at ``address``, a SLURM cluster, or ``workers`` local processes."""
+
+    address: str | None = None
+    slurm: Slurm | None = None
+    workers: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.address and self.slurm:
+            raise BadInput("both an address and a cluster file are given", "give one of --address and --cluster")
+
+    def __call__(self, tasks: Sequence[Task]) -> Iterator[Outcome]:
+        try:
+            from distributed import as_completed
+        except ModuleNotFoundError:
+            raise MissingExtra("dask", "dask") from None
+        with self._client() as client:
+            futures = {
+                client.submit(compute, task, key=f"phasecast-{uuid.uuid4().hex}", pure=False, retries=TRIES): task
+                for task in tasks
+            }
+            for future in as_completed(futures, raise_errors=False):
+                if future.status == "finished":
+                    yield Outcome(futures[future], *future.result())
+                else:
+                    error = future.exception()
+                    yield Outcome(futures[future], None, f"{type(error).__name__}: {error}")
+
+    @contextlib.contextmanager
+    def _client(self) -> Iterator[Any]:
+        from distributed import Client, LocalCluster
+
+        with contextlib.ExitStack() as stack:
+            if self.address:
+                target: Any = self.address
+            elif self.slurm:
+                target = stack.enter_context(self.slurm.cluster())
+                target.scale(jobs=self.slurm.jobs)
+            else:
+                target = stack.enter_context(
+                    LocalCluster(n_workers=self.workers, threads_per_worker=1, processes=True, dashboard_address="")
+                )
+            try:
+                client = stack.enter_context(Client(target, timeout=PATIENCE))
+            except (OSError, ValueError) as error:
+                raise BadInput(
+                    f"no dask scheduler answers at {self.address} ({error})",
+                    "give an address like tcp://host:8786",
+                ) from None
+            yield client

@@ -1,0 +1,193 @@
+"""Many runs of one recipe: a grid, values in step, seeds; from Python, TOML or the command line.
+
+A sweep file is TOML::
+
+    recipe = "toy-landscapes"
+    seeds = 5                     # or a list of seeds
+    [set]
+    blocks = 32
+    [grid]                        # every combination
+    samples = [10000, 20000]
+    [zip]                         # in step: first with first, second with second
+    radius = [0.25, 0.5]
+    nodes = [256, 512]
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from phasecast.core.errors import BadInput, unknown
+from phasecast.lab.engines import Engine, Task
+from phasecast.lab.files import disk_errors, read_json, write_json
+from phasecast.lab.progress import Progress, Silent
+from phasecast.lab.recipe import Recipe, find_recipe
+from phasecast.lab.run import CHECKPOINT_EVERY, Run, identify
+from phasecast.lab.spec import Spec, check_version, make_spec, read_toml
+from phasecast.lab.store import Store
+
+MOST_RUNS = 100_000
+_KEYS = ("recipe", "version", "seeds", "set", "grid", "zip")
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """A recipe and the specs it is to be run with."""
+
+    recipe: Recipe
+    specs: tuple[Spec, ...]
+    varied: tuple[str, ...]
+
+    def ids(self) -> list[str]:
+        """The ids of the runs, in order."""
+        return [identify(self.recipe, spec) for spec in self.specs]
+
+
+def make_sweep(
+    recipe: str,
+    fixed: Mapping[str, Any] | None = None,
+    *,
+    grid: Mapping[str, Sequence[Any]] | None = None,
+    zipped: Mapping[str, Sequence[Any]] | None = None,
+    seeds: int | Sequence[int] | None = None,
+) -> Sweep:
+    """The runs of a sweep: every point of ``grid`` with every step of ``zipped`` and every seed."""
+    found = find_recipe(recipe)
+    fixed, grid, zipped = dict(fixed or {}), dict(grid or {}), dict(zipped or {})
+    seed_list = _seeds(seeds)
+    axes = [*grid, *zipped, *(["seed"] if seed_list else [])]
+    for name in [*fixed, *axes]:
+        if name not in found.spec.model_fields:
+            raise unknown("field", name, found.spec.model_fields)
+    twice = [name for name in {*fixed, *axes} if [*fixed, *axes].count(name) > 1]
+    if twice:
+        raise BadInput(f"'{sorted(twice)[0]}' is given twice", "set it, or vary it once")
+    for name, values in {**grid, **zipped}.items():
+        if isinstance(values, str) or not isinstance(values, Sequence) or not values:
+            raise BadInput(f"'{name}' has no list of values to go through", f"give {name} = [first, second, …]")
+    if len({len(values) for values in zipped.values()}) > 1:
+        lengths = ", ".join(f"{name} has {len(values)}" for name, values in zipped.items())
+        raise BadInput(f"zipped fields go in step but {lengths}", "give as many values for each")
+    points = [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
+    steps = [dict(zip(zipped, values, strict=True)) for values in zip(*zipped.values(), strict=True)] or [{}]
+    seeded = [{"seed": seed} for seed in seed_list] or [{}]
+    if len(points) * len(steps) * len(seeded) > MOST_RUNS:
+        raise BadInput(f"this sweep has more than {MOST_RUNS} runs", "vary less at a time")
+    specs = [
+        make_spec(found.spec, {**fixed, **point, **step, **seed})
+        for point in points
+        for step in steps
+        for seed in seeded
+    ]
+    return Sweep(found, tuple(dict.fromkeys(specs)), tuple(axes))
+
+
+def read_sweep(path: Path) -> Sweep:
+    """The sweep that a TOML file describes."""
+    tables = read_toml(path)
+    for key in tables:
+        if key not in _KEYS:
+            raise unknown(f"key in {path.name}", key, _KEYS)
+    if not isinstance(tables.get("recipe"), str):
+        raise BadInput(f"{path.name} names no recipe", 'begin with recipe = "…"')
+    for key in ("set", "grid", "zip"):
+        if not isinstance(tables.get(key, {}), dict):
+            raise BadInput(f"'{key}' in {path.name} is not a table", f"write [{key}] and fields below it")
+    if "version" in tables:
+        check_version(f"the spec in {path.name}", tables["version"], find_recipe(tables["recipe"]).version)
+    return make_sweep(
+        tables["recipe"],
+        tables.get("set"),
+        grid=tables.get("grid"),
+        zipped=tables.get("zip"),
+        seeds=tables.get("seeds"),
+    )
+
+
+@dataclass(frozen=True)
+class Swept:
+    """A sweep that an engine has gone through: its id, the runs that finished, and the errors of the others."""
+
+    id: str
+    runs: tuple[Run, ...]
+    errors: tuple[str, ...]
+
+
+def execute_sweep(
+    sweep: Sweep,
+    engine: Engine,
+    store: Store,
+    *,
+    checkpoint_every: float = CHECKPOINT_EVERY,
+    progress: Progress | None = None,
+) -> Swept:
+    """Compute every run of a sweep that the store does not have yet."""
+    progress = progress or Silent()
+    identity = remember(sweep, store)
+    tasks = [
+        Task(sweep.recipe.name, spec.model_dump(mode="json"), str(store.path), checkpoint_every) for spec in sweep.specs
+    ]
+    done: list[Run] = []
+    errors: list[str] = []
+    progress.update(0, len(tasks))
+    for outcome in engine(tasks):
+        if outcome.run is None:
+            varied = {name: outcome.task.spec[name] for name in sweep.varied}
+            errors.append(f"{varied}: {outcome.error}")
+        else:
+            done.append(Run(outcome.run, store))
+        progress.update(len(done) + len(errors), len(tasks))
+    order = {run: index for index, run in enumerate(sweep.ids())}
+    return Swept(identity, tuple(sorted(done, key=lambda run: order[run.id])), tuple(errors))
+
+
+def remember(sweep: Sweep, store: Store) -> str:
+    """Write down which runs belong together; the id under which `phasecast report` finds them."""
+    runs = sweep.ids()
+    digest = hashlib.sha256(json.dumps(runs).encode()).hexdigest()[:12]
+    identity = f"sweep-{digest}"
+    store.prepare()
+    folder = store.path / "sweeps" / identity
+    with disk_errors(store.path):
+        folder.mkdir(parents=True, exist_ok=True)
+        write_json(
+            folder / "sweep.json",
+            {
+                "format": 1,
+                "sweep": identity,
+                "recipe": sweep.recipe.name,
+                "varied": sweep.varied,
+                "runs": runs,
+            },
+        )
+    return identity
+
+
+def recall(identity: str, store: Store) -> tuple[dict[str, Any], list[Run]]:
+    """A remembered sweep: what ``sweep.json`` says, and its runs."""
+    folder = store.path / "sweeps"
+    found = sorted(path.parent.name for path in folder.glob("sweep-*/sweep.json"))
+    near = [name for name in found if name.startswith(identity)]
+    if len(near) != 1:
+        raise unknown("sweep", identity, found)
+    facts = read_json(folder / near[0] / "sweep.json")
+    check_version(f"sweep {near[0]}", facts.get("format"), 1)
+    return facts, [Run(run, store) for run in facts["runs"]]
+
+
+def _seeds(seeds: int | Sequence[int] | None) -> list[int]:
+    if seeds is None:
+        return []
+    if isinstance(seeds, int) and not isinstance(seeds, bool):
+        if seeds < 1:
+            raise BadInput(f"{seeds} seeds make no run", "use at least 1")
+        return list(range(seeds))
+    if isinstance(seeds, Sequence) and not isinstance(seeds, str) and all(type(seed) is int for seed in seeds):
+        return list(seeds)
+    raise BadInput(f"seeds is {seeds!r}", "give how many, or a list of integers")
