@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json as jsonlib
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -43,7 +44,7 @@ Words = Annotated[list[str] | None, Parameter(consume_multiple=True, negative=()
 
 def build_app(meanings: Mapping[str, str]) -> App:
     """The command line as a cyclopts application; ``meanings`` has a line for each command."""
-    app = App(name="phasecast", help_format="plaintext", version_flags=[])
+    app = App(name="phasecast", help_format="plaintext", version_flags=[], suppress_keyboard_interrupt=False)
     for command in (demo, run, sweep, report):
         app.command(command, help=meanings[command.__name__])
     for name, commands in (
@@ -91,12 +92,9 @@ def run(
     sweep = _sweep(recipe, set)
     if len(sweep.specs) != 1:
         raise BadInput(f"{recipe} describes {len(sweep.specs)} runs", "use `phasecast sweep`")
-    found = compute(
-        sweep.recipe.name,
-        sweep.specs[0],
-        store=common.store,
-        checkpoint_every=_positive(common.checkpoint_every),
-    )
+    every = _positive(common.checkpoint_every)
+    with _interruption_as_json(common):
+        found = compute(sweep.recipe.name, sweep.specs[0], store=common.store, checkpoint_every=every)
     return _show_run(found, common)
 
 
@@ -237,7 +235,8 @@ def runs_resume(run: str, /, *, common: Computing = Computing()) -> int:
     _pin(common.threads)
     from phasecast.lab import resume
 
-    found = resume(run, store=common.store, checkpoint_every=_positive(common.checkpoint_every))
+    with _interruption_as_json(common):
+        found = resume(run, store=common.store, checkpoint_every=_positive(common.checkpoint_every))
     return _show_run(found, common)
 
 
@@ -391,6 +390,20 @@ def _positive(seconds: float) -> float:
     if not seconds > 0:
         raise BadInput(f"--checkpoint-every {seconds:g}", "use a positive number of seconds")
     return seconds
+
+
+@contextlib.contextmanager
+def _interruption_as_json(common: Stored) -> Iterator[None]:
+    """A run that is stopped is printed like one that is finished."""
+    from phasecast.core.errors import RunInterrupted
+    from phasecast.lab import load
+
+    try:
+        yield
+    except RunInterrupted as interruption:
+        if common.json:
+            _print(load(interruption.run, store=common.store).plain(), "", common)
+        raise
 
 
 def _show_run(found: Any, common: Common) -> int:

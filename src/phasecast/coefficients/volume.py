@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -27,6 +28,7 @@ REACH = 24 * math.log(10)  # log-uniform offsets go down to 10⁻²⁴ of the ra
 MOST_PARAMETERS = 6  # the weights' variance grows like 2^d
 FEWEST_BLOCKS = 8  # below, a jackknife error is itself mostly noise
 DRIFT_LIMIT = 3.0  # standard errors between the two halves of the ladder before a law is rejected
+SMALL_DRIFT = 0.25  # of what a logarithm would do: below, a drift is added to the error instead
 
 
 def volume_scaling(
@@ -34,7 +36,7 @@ def volume_scaling(
     *,
     radius: float = 0.5,
     epsilons: np.ndarray = EPSILONS,
-    samples: int = 20_000,
+    samples: int = 100_000,
     blocks: int = 32,
     seed: int = 0,
 ) -> Measurement:
@@ -106,9 +108,9 @@ def volume_sampler(
 def fit_volume(volumes: np.ndarray, epsilons: np.ndarray, *, parameters: int) -> Measurement:
     """λ and the multiplicity from V, of shape (block, epsilon).
 
-    The smallest multiplicity is taken under which the lower and the upper half of the ladder give the same λ. One
-    more power of log 1/ε would move the two apart by about the difference of their mean 1/log(1/ε); where the
-    draws are too few to see that, the result is refused.
+    The smallest multiplicity is taken under which the lower and the upper half of the ladder give the same λ. How
+    far one more power of log 1/ε would move the two apart is known; where the draws are too few to see that, the
+    result is refused.
     """
     blocks = len(volumes)
     if blocks < FEWEST_BLOCKS:
@@ -128,44 +130,67 @@ def fit_volume(volumes: np.ndarray, epsilons: np.ndarray, *, parameters: int) ->
             reasons=("no draw fell below the smallest ε: use more samples or larger epsilons",),
             name=name,
         )
-    logs = -np.log(epsilons)
-    lower, upper = logs >= np.median(logs), logs <= np.median(logs)
-    logarithm = float(np.mean(1 / logs[upper]) - np.mean(1 / logs[lower]))
+    law = _try(1, volumes, epsilons)
+    while law.drifts and law.multiplicity < parameters:
+        law = _try(law.multiplicity + 1, volumes, epsilons)
     everywhere = np.full(len(epsilons), True)
-
-    def lambda_on(use: np.ndarray, m: int) -> Callable[[np.ndarray, np.ndarray], float]:
-        return lambda volume, spread: _fit(volume, spread, epsilons, use, m)
-
-    def drift_under(m: int) -> tuple[float, float]:
-        low, high = lambda_on(lower, m), lambda_on(upper, m)
-        return _jackknife(lambda volume, spread: low(volume, spread) - high(volume, spread), volumes)
-
-    multiplicity = 1
-    drift, drift_error = drift_under(multiplicity)
-    while abs(drift) > DRIFT_LIMIT * drift_error and multiplicity < parameters:
-        multiplicity += 1
-        drift, drift_error = drift_under(multiplicity)
-    estimate, error = _jackknife(lambda_on(everywhere, multiplicity), volumes)
+    estimate, error = _jackknife(lambda v, s: _fit(v, s, epsilons, everywhere, law.multiplicity), volumes)
+    if abs(law.drift) > DRIFT_LIMIT * law.drift_error:  # too small for a logarithm, too large for chance
+        error = math.hypot(error, law.drift)
     reasons = []
-    if abs(drift) > DRIFT_LIMIT * drift_error:
+    if law.drifts:
         reasons.append(
-            f"λ still moves by {drift:.2g} between large and small ε: use smaller epsilons or a smaller radius"
+            f"λ still moves by {law.drift:.2g} between large and small ε: use smaller epsilons or a smaller radius"
         )
-    elif multiplicity < parameters and DRIFT_LIMIT * drift_error > logarithm:
-        factor = math.ceil((DRIFT_LIMIT * drift_error / logarithm) ** 2)
+    elif law.multiplicity < parameters and law.resolution < 1:
         reasons.append(
-            f"too few draws to tell multiplicity {multiplicity} from {multiplicity + 1}: "
-            f"use {max(factor, 2)} times as many samples"
+            f"too few draws to tell multiplicity {law.multiplicity} from {law.multiplicity + 1}: "
+            f"use {max(2, math.ceil(law.resolution**-2))} times as many samples"
         )
     return Measurement(
         estimate,
         error,
         Status.REFUSED if reasons else Status.OK,
-        diagnostics={"multiplicity": multiplicity, "drift": drift, "blocks": blocks},
+        diagnostics={"multiplicity": law.multiplicity, "drift": law.drift, "blocks": blocks},
         error_kind="mcse",
         reasons=reasons,
         name=name,
     )
+
+
+@dataclass(frozen=True)
+class _Law:
+    """How well V ~ ε^λ (log 1/ε)^(m−1) holds: the λ of small ε minus the λ of large ε, which should be zero.
+
+    ``expected`` is what that drift would be if there were one more logarithm.
+    """
+
+    multiplicity: int
+    drift: float
+    drift_error: float
+    expected: float
+
+    @property
+    def drifts(self) -> bool:
+        return abs(self.drift) > max(DRIFT_LIMIT * self.drift_error, SMALL_DRIFT * self.expected)
+
+    @property
+    def resolution(self) -> float:
+        """Above 1, one logarithm more or less is told apart in all but rare cases."""
+        return self.expected / (2 * DRIFT_LIMIT * self.drift_error) if self.drift_error else math.inf
+
+
+def _try(multiplicity: int, volumes: np.ndarray, epsilons: np.ndarray) -> _Law:
+    logs = -np.log(epsilons)
+    small, large = logs >= np.median(logs), logs <= np.median(logs)
+
+    def drift(volume: np.ndarray, spread: np.ndarray) -> float:
+        return _fit(volume, spread, epsilons, small, multiplicity) - _fit(volume, spread, epsilons, large, multiplicity)
+
+    mean, spread = _mean_and_spread(volumes)
+    slope = np.polyfit(-logs, np.log(mean), 1)[0]
+    one_more = np.exp(-slope * logs) * logs**multiplicity
+    return _Law(multiplicity, *_jackknife(drift, volumes), drift(one_more, one_more * spread / mean))
 
 
 def _fit(volume: np.ndarray, spread: np.ndarray, epsilons: np.ndarray, use: np.ndarray, m: int) -> float:
@@ -192,11 +217,15 @@ def _fit(volume: np.ndarray, spread: np.ndarray, epsilons: np.ndarray, use: np.n
 def _jackknife(statistic: Callable[[np.ndarray, np.ndarray], float], volumes: np.ndarray) -> tuple[float, float]:
     """A statistic of the mean volume over blocks and its jackknife standard error."""
     blocks = len(volumes)
-    spread = volumes.std(axis=0, ddof=1) / math.sqrt(blocks)
-    total = volumes.sum(axis=0)
-    left_out = np.array([statistic((total - block) / (blocks - 1), spread) for block in volumes])
+    mean, spread = _mean_and_spread(volumes)
+    left_out = np.array([statistic((blocks * mean - block) / (blocks - 1), spread) for block in volumes])
     error = math.sqrt((blocks - 1) / blocks * np.sum((left_out - left_out.mean()) ** 2))
-    return statistic(total / blocks, spread), error
+    return statistic(mean, spread), error
+
+
+def _mean_and_spread(volumes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The mean over blocks and its standard error, at each ε."""
+    return volumes.mean(axis=0), volumes.std(axis=0, ddof=1) / math.sqrt(len(volumes))
 
 
 def _lattice(samples: int, size: int) -> np.ndarray:

@@ -60,9 +60,16 @@ class RecipeFailed(PhasecastError):
 
 
 class RunInterrupted(KeyboardInterrupt):
-    """A run was stopped by the user between two chunks; it can be resumed."""
+    """The run with this id was stopped by the user between two chunks; it can be resumed: exit code 130."""
 
     exit_code = 130
+
+    def __init__(self, run: str, progress: str):
+        self.run, self.progress = run, progress
+        super().__init__(f"{run} stopped at {progress}; go on with `phasecast runs resume {run}`")
+
+    def __reduce__(self):
+        return type(self), (self.run, self.progress)
 
 
 def unknown(kind: str, name: str, choices: Iterable[str]) -> BadInput:

@@ -293,12 +293,9 @@ class Comparison(Result):
             difference, combined = np.broadcast_arrays(difference, combined)
         except ValueError:
             return np.asarray(math.nan)
-        scale = np.where(combined > 0, combined, 1.0)
-        return np.where(
-            combined > 0,
-            difference / scale,
-            np.where(difference == 0, 0.0, np.copysign(math.inf, difference)),
-        ) + np.where(np.isfinite(difference), 0.0, math.nan)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            distance = np.where((difference == 0) & (combined == 0), 0.0, difference / combined)
+        return np.where(np.isfinite(difference) & np.isfinite(combined), distance, math.nan)
 
     @property
     def verdict(self) -> Verdict:

@@ -3,7 +3,7 @@
 from phasecast.lab.engines.local import LocalEngine
 from phasecast.lab.recipe import RECIPES, Captioned, Chunk, Conclusion, Recipe, find_recipe
 from phasecast.lab.results import Table
-from phasecast.lab.run import Run, load, resume, run
+from phasecast.lab.runs import Run, load, resume, run
 from phasecast.lab.spec import DataFile, Factory, Spec
 from phasecast.lab.store import Store
 from phasecast.lab.sweep import Sweep, Swept, execute_sweep, make_sweep, read_sweep

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from phasecast.core.errors import BadInput
 from phasecast.lab.files import disk_errors
-from phasecast.lab.run import Run
+from phasecast.lab.runs import Run
 
 if TYPE_CHECKING:
     import xarray as xr

@@ -59,7 +59,7 @@ def make_spec(kind: type[AnySpec], values: Mapping[str, Any]) -> AnySpec:
     except ValidationError as error:
         first, *others = error.errors(include_url=False)
         where = ".".join(str(part) for part in first["loc"]) or "spec"
-        given = "" if first["type"] == "missing" else f", got {_short(first['input'])}"
+        given = "" if first["type"] == "missing" or not first["loc"] else f", got {_short(first['input'])}"
         more = f" (and {len(others)} more)" if others else ""
         message = first["msg"].removeprefix("Value error, ").removeprefix("Input ")
         raise BadInput(f"{where}: {message[:1].lower()}{message[1:]}{given}{more}", "") from None

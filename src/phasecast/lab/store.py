@@ -44,6 +44,15 @@ class Store:
                     "upgrade phasecast",
                 )
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Store) and other.path == self.path
+
+    def __hash__(self) -> int:
+        return hash(self.path)
+
+    def __repr__(self) -> str:
+        return f"Store({str(self.path)!r})"
+
     def prepare(self) -> None:
         """Make the folder, if it is not there yet."""
         with disk_errors(self.path):

@@ -12,7 +12,7 @@ from typing import Any
 
 from phasecast.core.results import Comparison, Measurement, Prediction, Result, Status, show
 from phasecast.lab.files import disk_errors, write_atomically
-from phasecast.lab.run import Run
+from phasecast.lab.runs import Run
 from phasecast.lab.store import FINISHED, Store
 from phasecast.lab.sweep import recall
 from phasecast.report.style import inline, style, to_svg

@@ -44,7 +44,7 @@ def compute(task: Task) -> tuple[str | None, str]:
     Errors are returned as text: an exception would have to travel, and a cluster would try the task again.
     """
     from phasecast.lab.recipe import find_recipe
-    from phasecast.lab.run import execute
+    from phasecast.lab.runs import execute
     from phasecast.lab.spec import make_spec
     from phasecast.lab.store import Store
 

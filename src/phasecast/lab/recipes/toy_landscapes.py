@@ -7,12 +7,12 @@ volume scaling and by a ladder of temperatures; and, if you like, a two-paramete
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
-from phasecast.core.errors import BadInput, unknown
+from phasecast.core.errors import unknown
 from phasecast.core.problem import Problem
 from phasecast.core.results import Comparison, Measurement, Result, Verdict
 from phasecast.lab import fingerprint
@@ -43,7 +43,7 @@ class ToyLandscapes(Spec):
         None, description="package.module:factory of a two-parameter phasecast.Problem of your own"
     )
     radius: float = Field(0.5, gt=0, le=0.5, description="half-width of the box around the point")
-    samples: int = Field(20_000, ge=100, le=10_000_000, description="draws in a block of volume scaling")
+    samples: int = Field(100_000, ge=100, le=10_000_000, description="draws in a block of volume scaling")
     blocks: int = Field(64, ge=8, le=100_000, description="independent blocks, for the error bar")
     nodes: int = Field(512, ge=64, le=4096, description="quadrature nodes per side and axis")
 
@@ -56,6 +56,12 @@ class ToyLandscapes(Spec):
         if len({_typed(name) for name in names}) != len(names):
             raise ValueError("a landscape is named twice; name each once")
         return tuple(_TYPED[_typed(name)] for name in names)
+
+    @model_validator(mode="after")
+    def _something(self) -> Self:
+        if not self.landscapes and self.problem is None:
+            raise ValueError("there is no landscape to measure; name one, or give a problem of your own")
+        return self
 
 
 def work(spec: ToyLandscapes, state: Any) -> Iterator[Chunk]:
@@ -126,10 +132,7 @@ def figures(spec: ToyLandscapes, results: xr.DataTree) -> Mapping[str, Captioned
 
 
 def _names(spec: ToyLandscapes) -> tuple[str, ...]:
-    names = spec.landscapes + ((OWN,) if spec.problem else ())
-    if not names:
-        raise BadInput("there is no landscape to measure", "name one in landscapes, or give a problem of your own")
-    return names
+    return spec.landscapes + ((OWN,) if spec.problem else ())
 
 
 def _problems(spec: ToyLandscapes) -> dict[str, Problem]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from phasecast.coefficients.coefficient import Coefficient
@@ -21,44 +22,48 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 
 
 def coefficients(rows: Sequence[tuple[str, Coefficient | None, Measurement, Measurement]]) -> Captioned:
-    """λ predicted and measured, a line a landscape."""
-    figure = Figure(figsize=(7.0, 0.9 + 0.45 * len(rows)), layout="constrained")
-    axes = figure.add_subplot()
-    for row, (_, predicted, by_volume, by_ladder) in enumerate(rows):
+    """λ predicted and measured, a line a landscape; and how far apart they are, in standard errors."""
+    figure = Figure(figsize=(8.0, 1.3 + 0.42 * len(rows)), layout="constrained")
+    left, right = figure.subplots(1, 2, sharey=True, width_ratios=(3, 2))
+    right.axvspan(-3, 3, color="#888888", alpha=0.18, lw=0, label="agrees")
+    for row, (_, predicted, *both) in enumerate(rows):
+        first = row == 0
         if predicted is not None:
-            axes.plot(
-                [float(predicted.value)] * 2,
-                [row - 0.38, row + 0.38],
-                "--",
-                color="#888888",
-                lw=1.5,
-                label="exact" if row == 0 else None,
-            )
-        for offset, colour, marker, measured, label in (
-            (-0.14, COLOURS[0], "o", by_volume, "volume scaling"),
-            (0.14, COLOURS[1], "s", by_ladder, "temperature ladder"),
+            left.plot([float(predicted.value)] * 2, [row - 0.4, row + 0.4], "--", color="#888888", lw=1.5,
+                      label="exact λ" if first else None)  # fmt: skip
+        for measured, offset, colour, marker, label in zip(
+            both, (-0.14, 0.14), COLOURS, MARKERS, ("volume scaling", "temperature ladder"), strict=False
         ):
-            axes.errorbar(
-                float(np.asarray(measured.estimate)),
-                row + offset,
-                xerr=3 * float(np.asarray(measured.error)),
-                fmt=marker,
-                color=colour,
-                mfc="none" if measured.status is Status.REFUSED else colour,
-                ms=5,
-                capsize=3,
-                label=label if row == 0 else None,
-            )
-    axes.set_yticks(range(len(rows)), [row[0] for row in rows])
-    axes.set_ylim(len(rows) - 0.4, -0.6)
-    axes.set_xlim(left=0)
-    axes.set_xlabel("learning coefficient λ")
-    axes.legend(loc="lower right")
+            estimate, error = float(np.asarray(measured.estimate)), float(np.asarray(measured.error))
+            look = {
+                "fmt": marker,
+                "color": colour,
+                "mfc": "none" if measured.status is Status.REFUSED else colour,
+                "ms": 5,
+                "capsize": 3,
+                "label": label if first else None,
+            }
+            left.errorbar(estimate, row + offset, xerr=3 * error, **look)
+            if predicted is not None and error > 0:
+                right.errorbar((estimate - float(predicted.value)) / error, row + offset, xerr=1, **look)
+    left.set_yticks(range(len(rows)), [row[0] for row in rows])
+    left.set_ylim(len(rows) - 0.4, -0.6)
+    left.set_xlim(left=0)
+    left.set_xlabel("learning coefficient λ")
+    right.set_xlabel("(measured − exact) / standard error")
+    right.set_xlim(-5, 5)
+    figure.legend(*_handles(left, right), loc="outside upper center", ncols=4)
     return Captioned(
         figure,
-        "λ of each landscape: exact (dashed) and measured, with bars of three standard errors; where no bar "
-        "shows, it is smaller than the marker. Hollow: refused.",
+        "λ of each landscape. Left: exact (dashed) and measured, with bars of three standard errors; where no bar "
+        "shows, it is smaller than the marker. Right: their distance in standard errors. Hollow: refused.",
     )
+
+
+def _handles(*axes: Axes) -> tuple[list[Any], list[str]]:
+    """Legend entries of several axes, each name once."""
+    found = {label: handle for one in axes for handle, label in zip(*one.get_legend_handles_labels(), strict=True)}
+    return list(found.values()), list(found)
 
 
 def volumes(node: xr.Dataset) -> Captioned:
@@ -87,7 +92,7 @@ def volumes(node: xr.Dataset) -> Captioned:
     return Captioned(
         figure,
         "The share of the box around the minimum with loss below ε. The slope is λ: the flatter the line, the "
-        "more degenerate the minimum. Standard errors are smaller than the markers.",
+        "more degenerate the minimum. Bars are standard errors, most of them smaller than the markers.",
     )
 
 
@@ -106,8 +111,8 @@ def ladder(node: xr.Dataset, predictions: Mapping[str, Coefficient | None]) -> C
             lw=1.2,
             label=str(name),
         )
-    exact = {p.value for p in predictions.values() if p is not None}
-    for value in sorted(v for v in exact if isinstance(v, Fraction)):
+    exact = [p.value for p in predictions.values() if p is not None]
+    for value in sorted({v for v in exact if isinstance(v, Fraction)}):
         axes.axhline(float(value), ls="--", color="#888888", lw=1)
         axes.annotate(f"λ = {value}", (1, float(value)), xycoords=("axes fraction", "data"), xytext=(-4, 2),
                       textcoords="offset points", ha="right", va="bottom", fontsize=8)  # fmt: skip
@@ -118,6 +123,6 @@ def ladder(node: xr.Dataset, predictions: Mapping[str, Coefficient | None]) -> C
     axes.legend(loc="center right", ncols=2, bbox_to_anchor=(1.0, 0.78))
     return Captioned(
         figure,
-        "nβ E[L − L*] on a quadrature grid rises to λ (dashed) as nβ grows. With multiplicity two (x²y²) it "
-        "approaches only like 1/log nβ: at nβ = 10¹⁸ it is still 5% short.",
+        "nβ E[L − L*] on a quadrature grid rises to λ (dashed) as nβ grows: like a power of nβ where the multiplicity "
+        "is one, but only like 1/log nβ where it is two (x²y²).",
     )

@@ -1,0 +1,167 @@
+"""One attempt at one run: drive its recipe chunk by chunk, checkpoint, stop when asked, conclude."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import platform
+import shutil
+import signal
+import threading
+import time
+import traceback
+from collections.abc import Iterator
+from typing import Any
+
+from phasecast.core.errors import BadInput, PhasecastError, RecipeFailed, RunInterrupted, StoreError
+from phasecast.lab import checkpoint, results
+from phasecast.lab.files import disk_errors, read_json
+from phasecast.lab.progress import Progress
+from phasecast.lab.provenance import provenance
+from phasecast.lab.recipe import Recipe
+from phasecast.lab.spec import Spec
+from phasecast.lab.store import FORMAT, RunFolder, now
+
+CHECKPOINT_EVERY = 30.0
+"""The longest time between two checkpoints, in seconds."""
+SHORTEST_INTERVAL = 1.0
+COST_SHARE = 0.02
+"""Checkpoints come sooner than CHECKPOINT_EVERY as long as they cost less than this share of the time."""
+
+
+class Driver:
+    """One attempt at one run, by the process that holds its lock."""
+
+    def __init__(self, recipe: Recipe, spec: Spec, folder: RunFolder, progress: Progress, checkpoint_every: float):
+        self.recipe, self.spec, self.folder, self.progress = recipe, spec, folder, progress
+        self.checkpoint_every = checkpoint_every
+        self.start = (time.monotonic(), time.process_time())
+        before: dict[str, Any] = {}
+        with contextlib.suppress(StoreError):
+            before = read_json(folder.path / "status.json")
+        self.status: dict[str, Any] = {
+            "format": FORMAT,
+            "run": folder.id,
+            "recipe": recipe.name,
+            "recipe_version": recipe.version,
+            "status": "running",
+            "done": 0,
+            "total": None,
+            "attempts": int(before.get("attempts", 0)) + 1,
+            "created": before.get("created") or now(),
+            "host": platform.node(),
+            "pid": os.getpid(),
+            "wall_seconds": 0.0,
+            "cpu_seconds": 0.0,
+            "provenance": provenance(spec.seed),
+            "summary": None,
+        }
+
+    def drive(self) -> None:
+        with disk_errors(self.folder.path):
+            self.number, saved, notes = checkpoint.load_newest(self.folder.checkpoints)
+        self.spent = (saved["wall_seconds"], saved["cpu_seconds"]) if saved else (0.0, 0.0)
+        self._write("running")
+        self.folder.log("started", attempt=self.status["attempts"], checkpoint=self.number, notes=notes)
+        for note in notes:
+            self.progress.say(note)
+        try:
+            with disk_errors(self.folder.path):
+                self.writer = results.ResultsWriter(
+                    self.folder.results, self.recipe.layout(self.spec), saved["results"] if saved else None
+                )
+            self._work(saved["recipe"] if saved else None)
+            self._conclude()
+        except BadInput as error:
+            nothing_yet = self.status["attempts"] == 1 and self.status["done"] == 0
+            if nothing_yet and not isinstance(error, StoreError):
+                shutil.rmtree(self.folder.path, ignore_errors=True)  # bad input leaves nothing behind
+            else:
+                self._fail(error)
+            raise
+        except PhasecastError as error:
+            self._fail(error)
+            raise
+        except Exception as error:
+            self._fail(error)
+            raise RecipeFailed(
+                f"{self.recipe.name} failed with {type(error).__name__}: {error}",
+                f"the traceback is in {self.folder.path / 'log.jsonl'}; --debug shows it",
+            ) from error
+
+    def _work(self, state: Any) -> None:
+        last, interval = time.monotonic(), min(self.checkpoint_every, SHORTEST_INTERVAL)
+        with _stop_signals() as stop:
+            for chunk in self.recipe.work(self.spec, state):
+                with disk_errors(self.folder.path):
+                    self.writer.append(chunk.rows)
+                self.status["done"], self.status["total"] = chunk.done, chunk.total
+                self.progress.update(chunk.done, chunk.total, chunk.metric)
+                if chunk.done >= chunk.total:
+                    continue  # nothing is left that a checkpoint could save
+                if stop.is_set() or time.monotonic() - last >= interval:
+                    began = time.monotonic()
+                    self._checkpoint(chunk.state)
+                    last = time.monotonic()
+                    interval = min(self.checkpoint_every, max(SHORTEST_INTERVAL, (last - began) / COST_SHARE))
+                if stop.is_set():
+                    self._write("interrupted")
+                    self.folder.log("interrupted", done=chunk.done, total=chunk.total)
+                    raise RunInterrupted(self.folder.id, f"{chunk.done} of {chunk.total}")
+
+    def _checkpoint(self, state: Any) -> None:
+        self.number += 1
+        wall, cpu = self._clock()
+        with disk_errors(self.folder.path):
+            checkpoint.save(
+                self.folder.checkpoints,
+                self.number,
+                {"recipe": state, "results": self.writer.state(), "wall_seconds": wall, "cpu_seconds": cpu},
+            )
+        self._write("running")
+
+    def _conclude(self) -> None:
+        with disk_errors(self.folder.path):
+            self.writer.finish()
+        conclusion = self.recipe.conclude(self.spec, results.read(self.folder.results))
+        self.status["summary"] = conclusion.summary()
+        self._write(str(conclusion.status), durable=True)
+        self.folder.log("finished", status=str(conclusion.status))
+
+    def _fail(self, error: Exception) -> None:
+        self.status["error"] = f"{type(error).__name__}: {error}"
+        with contextlib.suppress(PhasecastError, OSError):  # a full disk cannot take this note either
+            self._write("failed")
+            self.folder.log("failed", error=str(error), traceback=traceback.format_exc())
+
+    def _clock(self) -> tuple[float, float]:
+        return (
+            self.spent[0] + time.monotonic() - self.start[0],
+            self.spent[1] + time.process_time() - self.start[1],
+        )
+
+    def _write(self, status: str, *, durable: bool = False) -> None:
+        wall, cpu = self._clock()
+        self.status |= {"status": status, "wall_seconds": round(wall, 3), "cpu_seconds": round(cpu, 3)}
+        self.folder.write_status(self.status, durable=durable)
+
+
+@contextlib.contextmanager
+def _stop_signals() -> Iterator[threading.Event]:
+    """An event that Ctrl-C or SIGTERM sets; a second Ctrl-C stops at once."""
+    stop = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield stop
+        return
+
+    def ask(number: int, frame: Any) -> None:
+        if stop.is_set() and number == signal.SIGINT:
+            raise KeyboardInterrupt
+        stop.set()
+
+    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,183 @@
+"""Runs: started, found again, resumed, and never computed twice."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from phasecast.core.errors import BadInput, StoreError
+from phasecast.lab import results
+from phasecast.lab.driver import CHECKPOINT_EVERY, Driver
+from phasecast.lab.files import disk_errors, read_json, write_json
+from phasecast.lab.progress import Progress, Silent, show_progress
+from phasecast.lab.recipe import Conclusion, Recipe, find_recipe
+from phasecast.lab.spec import Spec, check_version, make_spec
+from phasecast.lab.store import FINISHED, FORMAT, RunFolder, Store, run_id
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run in a store."""
+
+    id: str
+    store: Store
+
+    @property
+    def folder(self) -> RunFolder:
+        return self.store.folder(self.id)
+
+    @property
+    def path(self) -> Path:
+        """The run's folder."""
+        return self.folder.path
+
+    @property
+    def status(self) -> str:
+        """``ok``, ``warning`` or ``refused`` once finished; ``running``, ``interrupted`` or ``failed`` before."""
+        return self.folder.status()["status"]
+
+    @property
+    def recipe(self) -> Recipe:
+        return find_recipe(self.folder.spec()["recipe"])
+
+    @property
+    def spec(self) -> Spec:
+        """What was asked."""
+        return make_spec(self.recipe.spec, self.folder.spec()["spec"])
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        """What was found, in short."""
+        return self.folder.status().get("summary") or {}
+
+    def results(self) -> xr.DataTree:
+        """The arrays, as an xarray DataTree."""
+        if self.status not in FINISHED:
+            raise BadInput(f"{self.id} is {self.status}", f"finish it with `phasecast runs resume {self.id}`")
+        return results.read(self.folder.results)
+
+    def conclusion(self) -> Conclusion:
+        """What the results say, worked out from the arrays again."""
+        return self.recipe.conclude(self.spec, self.results())
+
+    def plain(self) -> dict[str, Any]:
+        """``{"run", "path", "status", "summary"}``."""
+        return {"run": self.id, "path": str(self.path), "status": self.status, "summary": self.summary}
+
+    def __str__(self) -> str:
+        status = self.folder.status()
+        return f"{self.id}: {status['status']}. {(status.get('summary') or {}).get('sentence', '')}".rstrip()
+
+
+def run(
+    recipe: str,
+    spec: Mapping[str, Any] | Spec | None = None,
+    *,
+    store: Store | str | Path | None = None,
+    checkpoint_every: float = CHECKPOINT_EVERY,
+    quiet: bool = False,
+) -> Run:
+    """Run a recipe, or return the run if the store has it finished, or go on with it if it was interrupted.
+
+    Parameters
+    ----------
+    recipe: a name from ``phasecast recipes``, or ``package.module:RECIPE``.
+    spec: values that differ from the recipe's defaults.
+    store: a folder; by default ``$PHASECAST_STORE`` or ``phasecast-runs``.
+    checkpoint_every: the longest time between checkpoints, in seconds.
+    """
+    found = find_recipe(recipe)
+    checked = spec if isinstance(spec, found.spec) else make_spec(found.spec, dict(spec or {}))
+    place = store if isinstance(store, Store) else Store(store)
+    with show_progress(found.name, quiet=quiet) as progress:
+        return execute(found, checked, place, progress=progress, checkpoint_every=checkpoint_every)
+
+
+def resume(
+    run: str,
+    *,
+    store: Store | str | Path | None = None,
+    checkpoint_every: float = CHECKPOINT_EVERY,
+    quiet: bool = False,
+) -> Run:
+    """Go on with an interrupted, killed or failed run; a finished one is returned as it is."""
+    place = store if isinstance(store, Store) else Store(store)
+    folder = place.folder(place.find(run))
+    if folder.status()["status"] in FINISHED:
+        return Run(folder.id, place)
+    asked = folder.spec()
+    recipe = find_recipe(asked["recipe"])
+    check_version(f"run {folder.id} of recipe '{recipe.name}'", asked["recipe_version"], recipe.version)
+    spec = make_spec(recipe.spec, asked["spec"])
+    if identify(recipe, spec) != folder.id:
+        raise BadInput(
+            f"the recipe, code or data behind {folder.id} changed since it was started",
+            "start a new run with `phasecast run`, or undo the change",
+        )
+    with show_progress(recipe.name, quiet=quiet) as progress:
+        return execute(recipe, spec, place, progress=progress, checkpoint_every=checkpoint_every)
+
+
+def load(run: str, *, store: Store | str | Path | None = None) -> Run:
+    """A run of the store, by its id or the beginning of it."""
+    place = store if isinstance(store, Store) else Store(store)
+    return Run(place.find(run), place)
+
+
+def identify(recipe: Recipe, spec: Spec) -> str:
+    """The id of the run of this recipe with this spec, and with the user's code and data as they are now."""
+    return run_id(recipe.name, recipe.version, spec.model_dump(mode="json"), _contents(recipe, spec))
+
+
+def execute(
+    recipe: Recipe,
+    spec: Spec,
+    store: Store,
+    *,
+    progress: Progress | None = None,
+    checkpoint_every: float = CHECKPOINT_EVERY,
+) -> Run:
+    """Compute a run to its end, from its newest checkpoint if it has one; wait if another process is at it."""
+    progress = progress or Silent()
+    contents = _contents(recipe, spec)
+    asked = {
+        "format": FORMAT,
+        "recipe": recipe.name,
+        "recipe_version": recipe.version,
+        "spec": spec.model_dump(mode="json"),
+        "contents": contents,
+    }
+    identity = run_id(recipe.name, recipe.version, asked["spec"], contents)
+    store.prepare()
+    folder = store.folder(identity)
+    with disk_errors(store.path):
+        folder.path.mkdir(exist_ok=True)
+
+    def waiting() -> None:
+        progress.say(f"{identity} is being computed by another process; waiting for it")
+
+    with folder.lock(on_wait=waiting):
+        if _finished(folder):
+            return Run(identity, store)
+        with disk_errors(folder.path):
+            write_json(folder.path / "spec.json", asked)
+        Driver(recipe, spec, folder, progress, checkpoint_every).drive()
+    return Run(identity, store)
+
+
+def _contents(recipe: Recipe, spec: Spec) -> dict[str, str]:
+    contents = spec.contents()
+    source = recipe.source_print()
+    return contents if source is None else {**contents, "recipe": source}
+
+
+def _finished(folder: RunFolder) -> bool:
+    with contextlib.suppress(StoreError):
+        return read_json(folder.path / "status.json")["status"] in FINISHED
+    return False

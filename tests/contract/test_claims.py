@@ -1,0 +1,50 @@
+"""Every claim: its counterexample runs as printed, and its check finds what we say."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from phasecast import claims
+from phasecast.core import Claim, ClaimVerdict, Finding
+from phasecast.core.errors import BadInput
+
+pytestmark = pytest.mark.bare
+
+ALL = claims.all_claims()
+
+
+@pytest.mark.parametrize("identity", ALL)
+def test_the_check_finds_what_we_say(identity):
+    verification = claims.verify(identity)
+    assert verification.confirmed, verification.finding.found
+
+
+@pytest.mark.parametrize("identity", [identity for identity, claim in ALL.items() if claim.counterexample])
+def test_the_counterexample_runs_as_printed(identity):
+    shown = subprocess.run(
+        [sys.executable, "-c", ALL[identity].counterexample], capture_output=True, text=True, check=False
+    )
+    assert shown.returncode == 0, shown.stderr
+    assert shown.stdout.strip()
+
+
+def test_ids_name_the_paper_and_are_unique():
+    papers = ("grokking", "survey", "features", "singular", "scaling")
+    assert all(identity.split("/")[0] in papers for identity in ALL)
+
+
+def test_a_claim_against_a_paper_needs_a_counterexample_of_ten_lines_at_most():
+    def make(**words):
+        return Claim(
+            "x/y", "somewhere", "1 = 2", ClaimVerdict.DOES_NOT_HOLD, "it does not",
+            lambda: Finding(ClaimVerdict.DOES_NOT_HOLD, "no"), **words,
+        )  # fmt: skip
+
+    with pytest.raises(BadInput, match="without showing it"):
+        make()
+    with pytest.raises(BadInput, match="too long"):
+        make(ours="1 = 1", counterexample="\n".join(["print(1)"] * 11))
+    assert make(ours="1 = 1", counterexample="assert 1 != 2").ours == "1 = 1"

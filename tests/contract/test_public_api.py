@@ -1,0 +1,73 @@
+"""The public names, written down: a change here is a change for every user."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+
+import phasecast as pc
+
+pytestmark = pytest.mark.bare
+
+NAMES = {
+    "phasecast": "BadInput Comparison Measurement PhasecastError Prediction Problem Refused Status Verdict claims "
+    "coefficients core demo lab models report",
+    "phasecast.core": "Claim ClaimVerdict Comparison Finding Measurement Prediction Problem Result Status Verdict "
+    "float64 in_float64",
+    "phasecast.models": "LANDSCAPES Landscape",
+    "phasecast.coefficients": "Coefficient monomial of_landscape sum_of_powers temperature_ladder volume_scaling",
+    "phasecast.claims": "Claim ClaimVerdict Finding Verification all_claims find verify",
+    "phasecast.lab": "Captioned Chunk Conclusion DataFile Factory LocalEngine RECIPES Recipe Run Spec Store Sweep "
+    "Swept Table execute_sweep find_recipe load make_sweep read_sweep resume run",
+    "phasecast.report": "write write_sweep",
+}
+
+SIGNATURES = {
+    "Problem": "(loss, params, data=None, n=None, name='your problem')",
+    "Prediction": "(value, regime='', source='', systematic=0.0, kind='exact', name='')",
+    "Measurement": "(value, error, status=<Status.OK: 'ok'>, diagnostics=None, *, error_kind='mcse', reasons=(), "
+    "name='')",
+    "Comparison": "(prediction, measurement, tolerance=3.0, name='')",
+    "demo": "(*, store=None, quiet=False)",
+    "lab.run": "(recipe, spec=None, *, store=None, checkpoint_every=30.0, quiet=False)",
+    "lab.resume": "(run, *, store=None, checkpoint_every=30.0, quiet=False)",
+    "lab.load": "(run, *, store=None)",
+    "lab.make_sweep": "(recipe, fixed=None, *, grid=None, zipped=None, seeds=None)",
+    "coefficients.monomial": "(powers, prior=None)",
+    "coefficients.sum_of_powers": "(powers)",
+    "claims.verify": "(identity)",
+    "report.write": "(run)",
+}
+
+
+@pytest.mark.parametrize("module", NAMES)
+def test_public_names_are_those_written_down(module):
+    found = __import__(module, fromlist=["__all__"])
+    assert sorted(found.__all__) == sorted(NAMES[module].split())
+    for name in found.__all__:
+        assert getattr(found, name) is not None
+
+
+@pytest.mark.parametrize("path", SIGNATURES)
+def test_signatures_are_those_written_down(path):
+    target = pc
+    for part in path.split("."):
+        target = getattr(target, part)
+    signature = inspect.signature(target)
+    bare = signature.replace(
+        parameters=[p.replace(annotation=inspect.Parameter.empty) for p in signature.parameters.values()],
+        return_annotation=inspect.Signature.empty,
+    )
+    assert str(bare) == SIGNATURES[path]
+
+
+def test_the_demo_is_a_function_however_often_it_is_asked_for():
+    assert callable(pc.demo)
+    assert callable(pc.demo)
+
+
+def test_an_unknown_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="no attribute 'llamas'"):
+        _ = pc.llamas
+    assert "coefficients" in dir(pc)

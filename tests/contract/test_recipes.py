@@ -1,0 +1,242 @@
+"""What every registered recipe must do: run small, resume to the same bits, report, and round-trip its spec."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from phasecast import report
+from phasecast.core import Comparison, Measurement, Prediction
+from phasecast.core.errors import BadInput, RunInterrupted
+from phasecast.lab import RECIPES, Chunk, Spec, Store, find_recipe, make_sweep, run
+from phasecast.lab.runs import execute, identify
+from phasecast.lab.spec import make_spec, parse_assignments, parse_axes
+
+pytestmark = pytest.mark.bare
+
+
+@pytest.fixture(scope="module", params=RECIPES)
+def recipe(request):
+    return find_recipe(request.param)
+
+
+@pytest.fixture(scope="module")
+def tiny(recipe, tmp_path_factory):
+    """The recipe's own small setting, run."""
+    return run(recipe.name, recipe.tiny, store=tmp_path_factory.mktemp("runs"), quiet=True)
+
+
+def test_it_asks_a_question_and_describes_every_field(recipe):
+    assert recipe.question.endswith("?")
+    undescribed = [name for name, info in recipe.spec.model_fields.items() if name != "seed" and not info.description]
+    assert undescribed == []
+
+
+def test_its_spec_is_frozen_and_forbids_what_it_does_not_know(recipe):
+    spec = make_spec(recipe.spec, recipe.tiny)
+    with pytest.raises(ValueError, match="frozen"):
+        spec.seed = 3
+    with pytest.raises(BadInput, match="unknown field"):
+        make_spec(recipe.spec, {"surely_not_a_field": 1})
+
+
+def test_its_spec_survives_json(recipe):
+    spec = make_spec(recipe.spec, recipe.tiny)
+    again = make_spec(recipe.spec, json.loads(json.dumps(spec.model_dump(mode="json"))))
+    assert again == spec
+    assert identify(recipe, again) == identify(recipe, spec)
+
+
+def test_it_runs_and_concludes(tiny):
+    assert tiny.status in ("ok", "warning", "refused")
+    answers = tiny.conclusion().answers
+    assert answers
+    assert all(isinstance(answer, Comparison | Measurement | Prediction) for answer in answers.values())
+    assert tiny.summary == json.loads(json.dumps(tiny.conclusion().summary()))
+
+
+class _PressCtrlC:
+    """Asks to stop after every chunk."""
+
+    def update(self, done, total, metric=None):
+        if done < total:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    def say(self, line):
+        return None
+
+
+def test_it_resumes_from_any_of_its_chunks_to_the_same_bits(recipe, tiny, tmp_path):
+    """Stop after each chunk in turn, and go on from the checkpoint."""
+    spec = make_spec(recipe.spec, recipe.tiny)
+    stopped = 0
+    while True:
+        try:
+            resumed = execute(recipe, spec, Store(tmp_path), progress=_PressCtrlC())
+            break
+        except RunInterrupted:
+            stopped += 1
+    assert stopped == tiny.folder.status()["total"] - 1
+    for node in tiny.results().subtree:
+        for name, variable in node.to_dataset().data_vars.items():
+            np.testing.assert_array_equal(variable.values, resumed.results()[f"{node.path}/{name}"].values)
+
+
+def test_its_chunks_count_up_to_their_total(recipe):
+    spec = make_spec(recipe.spec, recipe.tiny)
+    chunks = list(recipe.work(spec, None))
+    assert all(isinstance(chunk, Chunk) for chunk in chunks)
+    assert [chunk.done for chunk in chunks] == list(range(1, len(chunks) + 1))
+    assert {chunk.total for chunk in chunks} == {len(chunks)}
+
+
+class _Page(HTMLParser):
+    """Collects what a page would ask from elsewhere, and checks that tags close."""
+
+    def __init__(self):
+        super().__init__()
+        self.asks: list[str] = []
+        self.open: list[str] = []
+
+    def handle_starttag(self, tag, attrs):
+        if tag not in ("meta", "link", "br", "img", "use", "path", "input", "hr"):
+            self.open.append(tag)
+        for name, value in attrs:
+            if name in ("src", "href", "xlink:href", "action") and value and not value.startswith("#"):
+                self.asks.append(value)
+
+    def handle_startendtag(self, tag, attrs):
+        self.handle_starttag(tag, attrs)
+        if self.open and self.open[-1] == tag:
+            self.open.pop()
+
+    def handle_endtag(self, tag):
+        if tag in self.open:
+            assert self.open.pop() == tag
+
+
+def test_its_report_is_one_page_that_asks_for_nothing(recipe, tiny):
+    path = report.write(tiny)
+    text = path.read_text()
+    page = _Page()
+    page.feed(text)
+    assert page.open == []
+    assert page.asks == []
+    assert not re.search(r"@import|url\((?!#)|<script", text)
+    assert recipe.question in text
+    assert tiny.id in text
+    assert text.count("<figure>") == len(list(tiny.folder.figures.glob("*.svg"))) > 0
+    assert "prefers-color-scheme: dark" in text
+    ids = re.findall(r'\bid="([^"]+)"', text)
+    assert len(ids) == len(set(ids))
+
+
+def test_its_report_is_the_same_when_written_again(tiny):
+    assert report.write(tiny).read_text() == report.write(tiny).read_text()
+
+
+def test_a_reports_words_cannot_become_markup(tmp_path):
+    found = run("walks:WALK", {"steps": 30}, store=tmp_path, quiet=True)
+    text = report.write(found).read_text()
+    assert "A walk &amp; its &lt;axes&gt;." in text
+    assert "<axes>" not in text
+
+
+class Everything(Spec):
+    """A spec with every kind of field."""
+
+    whole: int = 1
+    real: float = 0.5
+    flag: bool = False
+    word: str = "a"
+    numbers: tuple[float, ...] = (1.0,)
+    words: tuple[str, ...] = ()
+    maybe: int | None = None
+
+
+specs = st.builds(
+    Everything,
+    seed=st.integers(),
+    whole=st.integers(),
+    real=st.floats(allow_nan=False, allow_infinity=False),
+    flag=st.booleans(),
+    word=st.text(),
+    numbers=st.lists(st.floats(allow_nan=False, allow_infinity=False)).map(tuple),
+    words=st.lists(st.text()).map(tuple),
+    maybe=st.none() | st.integers(),
+)
+
+
+@given(specs)
+def test_every_spec_survives_json(spec):
+    text = json.dumps(spec.model_dump(mode="json"))
+    assert make_spec(Everything, json.loads(text)) == spec
+
+
+@given(specs)
+def test_every_spec_survives_the_command_line(spec):
+    def toml(value):
+        if isinstance(value, tuple | list):
+            return "[" + ",".join(map(toml, value)) + "]"
+        return repr(value) if isinstance(value, float) else json.dumps(value).replace("\x7f", "\\u007f")
+
+    words = [f"{name}={toml(value)}" for name, value in spec.model_dump().items() if value is not None]
+    if any(_has_surrogate(word) or not -(2**63) <= spec.whole < 2**63 for word in words):
+        return  # TOML has neither lone surrogates nor wider integers
+    assert make_spec(Everything, parse_assignments(Everything, words)) == spec
+
+
+def _has_surrogate(word: str) -> bool:
+    return bool(re.search(r"\\ud[89a-f]", word))
+
+
+@given(st.text(), st.text())
+def test_any_assignment_whatever_is_a_value_or_bad_input(name, text):
+    try:
+        make_spec(Everything, parse_assignments(Everything, [f"{name}={text}"]))
+    except BadInput as error:
+        assert "\n" not in str(error).strip() or "\n" in name + text  # noqa: PT017
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("1,2", [1, 2]),
+        ("[1,2]", [1, 2]),
+        ("a,b", ["a", "b"]),
+        ("1e-3,1e-2", [1e-3, 1e-2]),
+        ('"a,b",c', ['"a', 'b"', "c"]),
+        ("x", ["x"]),
+    ],
+)
+def test_axes_are_read_from_lists_with_commas(text, values):
+    assert parse_axes(Everything, [f"word={text}"]) == {"word": values}
+
+
+def test_a_sweep_has_every_combination_once():
+    sweep = make_sweep("walks:WALK", {"pause": 0}, grid={"steps": [1, 2]}, zipped={"refuse": [True, False]}, seeds=3)
+    seen = {(spec.steps, spec.refuse, spec.seed) for spec in sweep.specs}
+    assert len(sweep.specs) == len(seen) == 12
+    assert sweep.varied == ("steps", "refuse", "seed")
+
+
+def test_equal_specs_of_a_sweep_are_run_once():
+    assert len(make_sweep("walks:WALK", grid={"steps": [1, 1, 2]}).specs) == 2
+
+
+def test_the_run_id_depends_on_recipe_version_and_spec_only(tmp_path):
+    from dataclasses import replace
+
+    recipe = find_recipe("toy-landscapes")
+    spec = recipe.spec()
+    assert identify(recipe, spec) == identify(recipe, recipe.spec(seed=0))
+    assert identify(recipe, spec) != identify(recipe, recipe.spec(seed=1))
+    assert identify(recipe, spec) != identify(replace(recipe, version=2), spec)

@@ -1,0 +1,345 @@
+"""The command line: what it prints, its exit codes, and one line for every bad input."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from phasecast.lab import Store, load, run
+
+pytestmark = pytest.mark.bare
+
+HEAVY = ("jax", "torch", "xarray", "zarr", "matplotlib", "numpy", "scipy", "pydantic", "cyclopts", "rich")
+
+
+@pytest.fixture
+def done(store):
+    """A finished run in the store."""
+    return run("walks:WALK", {"steps": 30}, store=store, quiet=True)
+
+
+def test_help_imports_nothing_heavy():
+    script = (
+        "import sys; from phasecast.cli import main; main(['--help']);"
+        f"print([name for name in {HEAVY} if name in sys.modules], file=sys.stderr)"
+    )
+    helped = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert helped.stderr.strip() == "[]"
+    for command in ("demo", "run", "sweep", "runs", "report", "recipes", "claims"):
+        assert f"\n  {command} " in helped.stdout
+
+
+@pytest.mark.parametrize(
+    "words", [[], ["--help"], ["-h"], ["run", "--help"], ["sweep", "--help"], ["runs", "--help"], ["--version"]]
+)
+def test_help_is_there_for_whoever_asks(command, words):
+    code, out, err = command(*words)
+    assert code == 0
+    assert out.strip()
+    assert err == ""
+
+
+def test_run_prints_one_json_object(command, store):
+    code, out, _ = command("run", "walks:WALK", "--set", "steps=30", "--store", store, "--json")
+    answer = json.loads(out)
+    assert code == 0
+    assert set(answer) == {"run", "path", "status", "summary"}
+    assert answer["status"] == "ok"
+    assert Path(answer["path"]) == store / answer["run"]
+    assert answer["summary"]["answers"]["mean step"]["verdict"] == "agrees"
+
+
+def test_a_refused_run_exits_with_3_and_is_printed_all_the_same(command, store):
+    code, out, _ = command("run", "walks:WALK", "--set", "steps=30", "refuse=true", "--store", store, "--json")
+    answer = json.loads(out)
+    assert code == 3
+    assert answer["status"] == "refused"
+    measured = answer["summary"]["answers"]["mean step"]["measurement"]
+    assert measured["value"] is None
+    assert measured["estimate"] is not None
+    assert measured["reasons"] == ["asked to refuse: do not ask"]
+
+
+def test_run_prints_a_table_for_people(command, store):
+    code, out, err = command("run", "walks:WALK", "--set", "steps=30", "--store", store)
+    assert code == 0
+    assert "agrees" in out
+    assert "A walk was taken." in out
+    assert "phasecast report walks-WALK-" in out
+    assert "30/30" in err
+
+
+def test_the_store_is_the_option_else_the_variable_else_a_folder_here(command_json, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("PHASECAST_STORE", raising=False)
+    assert command_json("runs", "ls")["store"] == str(tmp_path / "phasecast-runs")
+    monkeypatch.setenv("PHASECAST_STORE", str(tmp_path / "elsewhere"))
+    assert command_json("runs")["store"] == str(tmp_path / "elsewhere")
+    assert command_json("runs", "ls", "--store", tmp_path / "here")["store"] == str(tmp_path / "here")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_runs_are_listed_shown_and_removed(command, command_json, store, done):
+    (listed,) = command_json("runs", "ls", "--store", store)["runs"]
+    assert (listed["run"], listed["status"], listed["done"]) == (done.id, "ok", 30)
+    shown = command_json("runs", "show", done.id[:12], "--store", store)
+    assert shown["spec"]["steps"] == 30
+    assert shown["state"]["provenance"]["versions"]["numpy"]
+    assert done.id in command("runs", "--store", store)[1]
+    assert "steps = 30" in command("runs", "show", done.id, "--store", store)[1]
+    assert command_json("runs", "rm", done.id, "--store", store) == {"removed": [done.id]}
+    assert command_json("runs", "--store", store)["runs"] == []
+
+
+def test_a_run_is_found_by_the_beginning_of_its_hash(command_json, store, done):
+    digest = done.id.rpartition("-")[2]
+    assert command_json("runs", "show", digest[:5], "--store", store)["run"] == done.id
+
+
+def test_resume_of_a_finished_run_returns_it(command_json, store, done):
+    assert command_json("runs", "resume", done.id, "--store", store)["run"] == done.id
+
+
+def test_provenance_is_complete(done):
+    status = done.folder.status()
+    assert status["provenance"]["seed"] == 0
+    assert status["provenance"]["threads"] >= 1
+    assert {"phasecast", "jax", "xarray", "zarr"} <= set(status["provenance"]["versions"])
+    assert "commit" in status["provenance"]
+    assert status["wall_seconds"] > 0
+    assert status["cpu_seconds"] > 0
+
+
+def test_export_to_netcdf_and_csv_keeps_every_number(command_json, store, done, tmp_path):
+    import csv
+
+    import xarray as xr
+
+    place = done.results()["walk/place"].values
+    (written,) = command_json("runs", "export", done.id, "--to", tmp_path / "out.nc", "--store", store)["written"]
+    with xr.open_datatree(written, engine="h5netcdf") as tree:
+        assert (tree["walk/place"].values == place).all()
+        assert list(tree["walk/axis"].values) == ["x", "y", "z"]
+    tables = command_json("runs", "export", done.id, "--to", tmp_path / "out.csv", "--store", store)["written"]
+    assert [Path(table).name for table in sorted(tables)] == ["out-sevenths.csv", "out-walk.csv"]
+    with open(tmp_path / "out-walk.csv", newline="") as file:
+        column = [float(row["place"]) for row in csv.DictReader(file)]
+    assert column == place.ravel().tolist()
+
+
+def test_recipes_are_listed_and_shown_as_toml_that_runs(command, command_json, tmp_path, store):
+    import tomllib
+
+    names = [recipe["name"] for recipe in command_json("recipes")["recipes"]]
+    assert "toy-landscapes" in names
+    text = command("recipes", "show", "toy-landscapes")[1]
+    tables = tomllib.loads(text)
+    assert tables["recipe"] == "toy-landscapes"
+    assert command_json("recipes", "show", "toy-landscapes")["spec"]["blocks"] == tables["set"]["blocks"]
+    path = tmp_path / "walk.toml"
+    path.write_text(command("recipes", "show", "walks:WALK")[1].replace("steps = 300", "steps = 25"))
+    assert command_json("run", path, "--store", store)["status"] == "ok"
+    assert load("walks", store=store).spec.steps == 25
+
+
+def test_a_sweep_from_the_command_line_and_from_toml_is_the_same(command_json, store, tmp_path):
+    words = ("--grid", "steps=20,21", "--zip", "pause=0,0.001", "refuse=false,true", "--seeds", "2")
+    by_words = command_json("sweep", "walks:WALK", *words, "--store", store, "--workers", "1")
+    path = tmp_path / "sweep.toml"
+    path.write_text(
+        'recipe = "walks:WALK"\nversion = 1\nseeds = 2\n[grid]\nsteps = [20, 21]\n'
+        "[zip]\npause = [0, 0.001]\nrefuse = [false, true]\n"
+    )
+    by_file = command_json("sweep", path, "--store", store)
+    assert by_words == by_file
+    assert len(by_words["runs"]) == 8
+    assert by_words["status"] == "refused"
+    page = command_json("report", by_words["sweep"], "--store", store)["report"]
+    text = Path(page).read_text()
+    assert "8 of 8 runs are finished" in text
+    assert "✗ refused" in text
+
+
+def test_seeds_may_be_a_list(command_json, store):
+    answer = command_json("sweep", "walks:WALK", "--set", "steps=20", "--seeds", "3,5", "--store", store)
+    assert [load(found["run"], store=store).spec.seed for found in answer["runs"]] == [3, 5]
+
+
+def test_claims_are_listed_shown_and_verified(command, command_json):
+    claims = {claim["id"]: claim for claim in command_json("claims")["claims"]}
+    assert claims["survey/lambda-is-min"]["verdict"] == "holds with a correction"
+    code, out, _ = command("claims", "show", "grokking/kl-entropy")
+    assert code == 0
+    assert "counterexample" in out
+    verified = command_json("claims", "verify", "grokking/kl-entropy")
+    assert verified["confirmed"] is True
+
+
+def test_a_claim_that_is_not_confirmed_exits_with_3(command, monkeypatch):
+    from phasecast.coefficients import claims
+    from phasecast.core import ClaimVerdict, Finding
+
+    changed = [claim for claim in claims.CLAIMS if claim.id != "grokking/figure-5"]
+    (claim,) = [claim for claim in claims.CLAIMS if claim.id == "grokking/figure-5"]
+    from dataclasses import replace
+
+    wrong = replace(claim, check=lambda: Finding(ClaimVerdict.DOES_NOT_HOLD, "the moon is in the way"))
+    monkeypatch.setattr(claims, "CLAIMS", (*changed, wrong))
+    code, out, _ = command("claims", "verify", "grokking/figure-5")
+    assert code == 3
+    assert "NOT confirmed" in out
+
+
+BAD = {
+    "no such command": (["frobnicate"], "unknown command 'frobnicate'"),
+    "misspelt command": (["reciped"], "did you mean 'recipes'"),
+    "no recipe named": (["run"], "RECIPE"),
+    "unknown option": (["run", "walks:WALK", "--bogus", "1"], "--bogus"),
+    "unknown recipe": (["run", "toy-landscape"], "did you mean 'toy-landscapes'"),
+    "recipe from nowhere": (["run", "nowhere:RECIPE"], "no module 'nowhere'"),
+    "no such attribute": (["run", "walks:NOPE"], "has no 'NOPE'"),
+    "not a recipe": (["run", "walks:Walk"], "not a Recipe"),
+    "recipe with another name": (["run", "walks:MISNAMED"], "calls itself 'walks:WALK'"),
+    "misspelt field": (["run", "walks:WALK", "--set", "stepps=3"], "did you mean 'steps'"),
+    "unknown field": (["run", "walks:WALK", "--set", "zzz=3"], "choose one of: seed, steps"),
+    "wrong type": (["run", "walks:WALK", "--set", "steps=many"], "steps: should be a valid integer"),
+    "not whole": (["run", "walks:WALK", "--set", "steps=2.5"], "steps: should be a valid integer"),
+    "out of range": (["run", "walks:WALK", "--set", "steps=0"], "greater than or equal to 1, got 0"),
+    "not finite": (["run", "walks:WALK", "--set", "pause=nan"], "finite number"),
+    "nothing set": (["run", "walks:WALK", "--set", "steps"], "write key=value"),
+    "unknown landscape": (["run", "toy-landscapes", "--set", "landscapes=x2y3"], "did you mean 'x2y4'"),
+    "landscape twice": (["run", "toy-landscapes", "--set", "landscapes=x2y4,x²y⁴"], "named twice"),
+    "no landscape": (["run", "toy-landscapes", "--set", "landscapes=[]"], "no landscape to measure"),
+    "no factory": (["run", "toy-landscapes", "--set", "problem=walks"], "write package.module:name"),
+    "factory of something else": (["run", "toy-landscapes", "--set", "problem=walks:figures"], "raised TypeError"),
+    "factory is no function": (["run", "toy-landscapes", "--set", "problem=walks:WALK"], "not a factory"),
+    "no such run": (["runs", "show", "nope"], "no run 'nope'"),
+    "a path for a run": (["runs", "show", "../../etc"], "not the id of a run"),
+    "no such run to resume": (["runs", "resume", "nope"], "no run 'nope'"),
+    "no such run to remove": (["runs", "rm", "nope"], "no run 'nope'"),
+    "no such run to report": (["report", "nope"], "no run 'nope'"),
+    "no such sweep": (["report", "sweep-nope"], "unknown sweep 'sweep-nope'"),
+    "no such claim": (["claims", "verify", "survey/lambda-is-max"], "did you mean 'survey/lambda-is-min'"),
+    "no such recipe to show": (["recipes", "show", "toys"], "unknown recipe"),
+    "no such file": (["sweep", "missing.toml"], "there is no file"),
+    "grid without values": (["sweep", "walks:WALK", "--grid", "steps="], "steps"),
+    "zip out of step": (["sweep", "walks:WALK", "--zip", "steps=1,2", "pause=0"], "steps has 2, pause has 1"),
+    "set and varied": (["sweep", "walks:WALK", "--set", "steps=3", "--grid", "steps=1,2"], "given twice"),
+    "seeds are no number": (["sweep", "walks:WALK", "--seeds", "few"], "how many"),
+    "no seeds": (["sweep", "walks:WALK", "--seeds", "0"], "at least 1"),
+    "address without dask": (["sweep", "walks:WALK", "--address", "tcp://x:1"], "--engine dask"),
+    "unknown engine": (["sweep", "walks:WALK", "--engine", "spark"], "spark"),
+    "no time between checkpoints": (["run", "walks:WALK", "--checkpoint-every", "0"], "positive number"),
+    "no threads": (["run", "walks:WALK", "--threads", "0"], "at least 1"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_input_is_one_line_and_leaves_nothing(command, tmp_path, monkeypatch, case):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PHASECAST_STORE", str(tmp_path / "runs"))
+    words, expected = BAD[case]
+    code, out, err = command(*words)
+    assert code == 2
+    assert out == ""
+    assert err.startswith("phasecast: ")
+    assert err.count("\n") == 1
+    assert expected in err
+    assert "Traceback" not in err
+    assert not list(tmp_path.rglob("*"))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("nonsense", "not TOML"),
+        ("seeds = 3", "names no recipe"),
+        ('recipe = "walks:WALK"\nsedes = 3', "did you mean 'seeds'"),
+        ('recipe = "walks:WALK"\nset = 3', "not a table"),
+        ('recipe = "walks:WALK"\nversion = 2', "has version 2, this phasecast knows 1; upgrade phasecast"),
+        ('recipe = "walks:WALK"\nversion = "new"', "use an integer"),
+        ('recipe = "walks:WALK"\nseeds = "three"', "how many, or a list"),
+        ('recipe = "walks:WALK"\n[grid]\nsteps = 3', "no list of values"),
+        ('recipe = "walks:WALK"\n[grid]\nstep = [3]', "did you mean 'steps'"),
+    ],
+)
+def test_a_wrong_file_is_one_line(command, tmp_path, text, expected):
+    path = tmp_path / "sweep.toml"
+    path.write_text(text)
+    code, out, err = command("sweep", path, "--store", tmp_path / "runs")
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert expected in err
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_store_that_is_a_file_is_one_line(command, tmp_path):
+    path = tmp_path / "file"
+    path.write_text("")
+    for words in (["runs", "ls"], ["run", "walks:WALK"], ["demo"]):
+        code, _, err = command(*words, "--store", path)
+        assert (code, err.count("\n")) == (2, 1)
+        assert "is a file; give a folder with --store" in err
+
+
+def test_a_store_of_a_newer_phasecast_is_not_touched(command, store):
+    Store(store).prepare()
+    (store / "store.json").write_text('{"format": 99}')
+    for words in (["runs", "ls"], ["run", "walks:WALK"]):
+        code, _, err = command(*words, "--store", store)
+        assert code == 2
+        assert "upgrade phasecast" in err
+    assert [path.name for path in store.iterdir()] == ["store.json"]
+
+
+def test_a_run_of_a_newer_recipe_cannot_be_resumed(command, store, done):
+    path = done.path / "spec.json"
+    path.write_text(path.read_text().replace('"recipe_version": 1', '"recipe_version": 2'))
+    status = done.path / "status.json"
+    status.write_text(status.read_text().replace('"status": "ok"', '"status": "failed"', 1))
+    code, _, err = command("runs", "resume", done.id, "--store", store)
+    assert code == 2
+    assert "has version 2, this phasecast knows 1" in err
+
+
+def test_a_damaged_status_is_said_and_does_not_stop_the_list(command, command_json, store, done):
+    (done.path / "status.json").write_text("{")
+    code, _, err = command("runs", "show", done.id, "--store", store)
+    assert code == 2
+    assert "is damaged" in err
+    assert command_json("runs", "ls", "--store", store)["runs"] == []
+
+
+def test_export_to_something_else_is_one_line(command, store, done, tmp_path):
+    for to, expected in (("out.xlsx", "end the name in .nc or .csv"), ("nowhere/out.nc", "there is no folder")):
+        code, _, err = command("runs", "export", done.id, "--to", tmp_path / to, "--store", store)
+        assert code == 2
+        assert expected in err
+
+
+def test_an_unfinished_run_has_no_report(command, store, done):
+    status = done.path / "status.json"
+    status.write_text(status.read_text().replace('"status": "ok"', '"status": "interrupted"', 1))
+    code, _, err = command("report", done.id, "--store", store)
+    assert code == 2
+    assert f"finish it with `phasecast runs resume {done.id}`" in err
+
+
+def test_debug_shows_the_traceback(store):
+    from phasecast.cli import main
+    from phasecast.core.errors import BadInput
+
+    with pytest.raises(BadInput):
+        main(["run", "toys", "--store", str(store), "--debug"])
+
+
+def test_a_pipe_that_closes_early_is_no_error(store, done):
+    script = f"{sys.executable} -m phasecast.cli runs ls --store {store} | true"
+    piped = subprocess.run(
+        ["bash", "-c", script + "; exit ${PIPESTATUS[0]}"], capture_output=True, text=True, check=False
+    )
+    assert piped.returncode == 0
+    assert piped.stderr == ""

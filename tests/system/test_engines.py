@@ -1,0 +1,198 @@
+"""Sweeps on processes and on dask, with workers that die."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from conftest import HERE, start
+from phasecast.core.errors import BadInput
+from phasecast.lab import LocalEngine, Store, execute_sweep, load, make_sweep, run
+from phasecast.lab.engines.dask import DaskEngine, Slurm, read_cluster
+
+
+@pytest.fixture(autouse=True)
+def _workers_find_the_test_recipes(monkeypatch, tmp_path):
+    monkeypatch.setenv("PYTHONPATH", str(HERE))
+    monkeypatch.setenv("WALKS_MARKER", str(tmp_path / "died"))
+
+
+def finished_events(store: Path) -> dict[str, int]:
+    place = Store(store)
+    return {
+        status["run"]: sum(event["event"] == "finished" for event in place.folder(status["run"]).events())
+        for status in place.statuses()
+    }
+
+
+def test_a_sweep_of_twelve_survives_a_killed_dask_worker(tmp_path):
+    from distributed import Client, LocalCluster
+
+    store = tmp_path / "runs"
+    with (
+        LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address="") as cluster,
+        Client(cluster) as client,
+    ):
+        process = start(
+            "sweep", "walks:WALK", "--seeds", "12", "--set", "steps=150", "pause=0.01", "--checkpoint-every", "0.1",
+            "--engine", "dask", "--address", cluster.scheduler_address, "--store", store, "--json",
+        )  # fmt: skip
+        deadline = time.monotonic() + 60
+        while sum(finished_events(store).values() if store.exists() else []) < 3:
+            assert time.monotonic() < deadline
+            assert process.poll() is None, process.communicate()
+            time.sleep(0.05)
+        victim = next(iter(client.run(os.getpid).values()))
+        os.kill(victim, signal.SIGKILL)
+        out, complaint = process.communicate(timeout=120)
+    assert process.returncode == 0, complaint
+    answer = json.loads(out)
+    assert [found["status"] for found in answer["runs"]] == ["ok"] * 12
+    assert finished_events(store) == {found["run"]: 1 for found in answer["runs"]}
+
+
+def test_a_local_sweep_survives_a_process_that_dies(tmp_path):
+    sweep = make_sweep("walks:DIE_ONCE", {"steps": 20}, seeds=[1, 2])
+    swept = execute_sweep(sweep, LocalEngine(workers=2), Store(tmp_path / "runs"), checkpoint_every=1e-9)
+    assert swept.errors == ()
+    assert finished_events(tmp_path / "runs") == dict.fromkeys(sweep.ids(), 1)
+
+
+def test_a_task_that_always_kills_its_process_is_given_up_and_the_others_finish(tmp_path):
+    store = Store(tmp_path / "runs")
+    tasks_of = [make_sweep("walks:ALWAYS_DIE", {"steps": 20}), make_sweep("walks:WALK", {"steps": 20}, seeds=3)]
+    from phasecast.lab.engines import Task
+
+    tasks = [
+        Task(sweep.recipe.name, spec.model_dump(mode="json"), str(store.path), 30.0)
+        for sweep in tasks_of
+        for spec in sweep.specs
+    ]
+    store.prepare()
+    outcomes = {outcome.task: outcome for outcome in map(_keyed, LocalEngine(workers=2)(tasks))}
+    assert len(outcomes) == 4
+    errors = [outcome.error for outcome in outcomes.values() if outcome.run is None]
+    assert len(errors) == 1
+    assert "died 3 times" in errors[0]
+
+
+def _keyed(outcome):
+    from dataclasses import replace
+
+    return replace(outcome, task=json.dumps([outcome.task.recipe, dict(outcome.task.spec)]))
+
+
+def test_local_dask_and_plain_runs_give_the_same_arrays(tmp_path):
+    sweep = make_sweep("walks:WALK", {"steps": 20}, seeds=2)
+    plain = [run("walks:WALK", spec, store=tmp_path / "plain", quiet=True) for spec in sweep.specs]
+    for name, engine in (("local", LocalEngine(workers=2)), ("dask", DaskEngine(workers=1))):
+        swept = execute_sweep(sweep, engine, Store(tmp_path / name))
+        assert swept.errors == ()
+        for one, other in zip(plain, swept.runs, strict=True):
+            assert one.id == other.id
+            assert (one.results()["walk/place"].values == other.results()["walk/place"].values).all()
+
+
+def test_one_failing_run_does_not_stop_the_others(tmp_path, command):
+    store = tmp_path / "runs"
+    code, out, complaint = command("sweep", "walks:HOLE", "--seeds", "2", "--store", store, "--json")
+    answer = json.loads(out)
+    assert code == 1
+    assert answer["status"] == "failed"
+    assert len(answer["errors"]) == 2
+    assert "hole" in answer["errors"][0]
+    assert "Traceback" not in complaint
+
+
+def test_each_local_worker_has_its_own_core(tmp_path):
+    cores = len(os.sched_getaffinity(0))
+    sweep = make_sweep("walks:WALK", {"steps": 20}, seeds=2)
+    swept = execute_sweep(sweep, LocalEngine(workers=2, threads=1), Store(tmp_path))
+    assert cores >= 1
+    for found in swept.runs:
+        assert found.folder.status()["provenance"]["threads"] == 1
+
+
+def test_ctrl_c_stops_a_sweep_with_130_and_the_same_command_goes_on(tmp_path):
+    store = tmp_path / "runs"
+    words = ("sweep", "walks:WALK", "--seeds", "3", "--set", "steps=300", "pause=0.01", "--store", store)
+    process = start(*words)
+    deadline = time.monotonic() + 60
+    while not any((status.get("done") or 0) > 0 for status in Store(store).statuses()):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    _, complaint = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "Traceback" not in complaint
+    states = {status["run"]: status["status"] for status in Store(store).statuses()}
+    assert "running" not in states.values()
+    assert "interrupted" in states.values()
+    again = start(*words, "--json")
+    out, _ = again.communicate(timeout=120)
+    assert [found["status"] for found in json.loads(out)["runs"]] == ["ok"] * 3
+    started = [event for event in load(next(iter(states)), store=store).folder.events() if event["event"] == "started"]
+    assert len(started) == 2
+    assert started[1]["checkpoint"] > 0
+
+
+SLURM = """
+[slurm]
+queue = "short"
+jobs = 8
+cores = 4
+memory = "16GB"
+walltime = "02:00:00"
+account = "physics"
+prologue = ["source .venv/bin/activate"]
+directives = ["--constraint=skylake"]
+"""
+
+
+def test_a_cluster_file_becomes_the_job_script_it_describes(tmp_path):
+    path = tmp_path / "cluster.toml"
+    path.write_text(SLURM)
+    with read_cluster(path).cluster() as cluster:
+        script = cluster.job_script()
+    for line in ("#SBATCH -p short", "#SBATCH -A physics", "#SBATCH -t 02:00:00", "#SBATCH --constraint=skylake",
+                 "#SBATCH --cpus-per-task=4", "source .venv/bin/activate"):  # fmt: skip
+        assert line in script
+    assert "--nworkers 4" in script
+    assert "--nthreads 1" in script
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (("queue", "queu"), "did you mean 'queue'"),
+        (("16GB", "16 gigs"), "memory"),
+        (("02:00:00", "two hours"), "walltime"),
+        (("jobs = 8", "jobs = 0"), "jobs"),
+        (("[slurm]", "[pbs]"), "'pbs'"),
+        (("queue =", "queue"), "not TOML"),
+    ],
+)
+def test_a_wrong_cluster_file_is_bad_input(tmp_path, change, words):
+    path = tmp_path / "cluster.toml"
+    path.write_text(SLURM.replace(*change))
+    with pytest.raises(BadInput, match=words):
+        read_cluster(path)
+
+
+def test_a_scheduler_that_does_not_answer_is_bad_input(tmp_path, monkeypatch):
+    monkeypatch.setattr("phasecast.lab.engines.dask.PATIENCE", "1s")
+    sweep = make_sweep("walks:WALK", {"steps": 20})
+    with pytest.raises(BadInput, match="no dask scheduler answers at tcp"):
+        execute_sweep(sweep, DaskEngine(address="tcp://127.0.0.1:9"), Store(tmp_path))
+
+
+def test_engines_that_cannot_be_are_bad_input():
+    with pytest.raises(BadInput, match="one of --address and --cluster"):
+        DaskEngine(address="tcp://127.0.0.1:9", slurm=Slurm(queue="q", jobs=1, memory="1GB", walltime="1:00:00"))
+    with pytest.raises(BadInput, match="--workers"):
+        LocalEngine(workers=0)

@@ -1,0 +1,191 @@
+"""A user's own factory and data: an edit is a new run, never a stale answer."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from phasecast.core.errors import BadInput
+from phasecast.lab import DataFile, Factory, Spec, Store, fingerprint, run
+from phasecast.lab.recipe import find_recipe
+from phasecast.lab.runs import identify
+
+MODEL = """
+import numpy as np
+from phasecast import Problem
+import shapes
+
+CENTRE = np.load("centre.npy")
+
+def factory():
+    offset = np.load("offset.npy")
+    def loss(w):
+        return shapes.bowl(w - CENTRE - offset)
+    return Problem(loss, CENTRE + offset, name="mine")
+"""
+SHAPES = """
+POWER = 2
+def bowl(u):
+    return (u[0] * u[1]) ** POWER
+"""
+SETTINGS = {"landscapes": (), "problem": "my_model:factory", "samples": 2000, "blocks": 8, "nodes": 128}
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch) -> Path:
+    """A folder with a model of the user's own, as the working folder."""
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "my_model.py").write_text(MODEL)
+    (folder / "shapes.py").write_text(SHAPES)
+    np.save(folder / "centre.npy", np.zeros(2))
+    np.save(folder / "offset.npy", np.zeros(2))
+    monkeypatch.chdir(folder)
+    monkeypatch.syspath_prepend(str(folder))
+    yield folder
+    for name in ("my_model", "shapes"):
+        sys.modules.pop(name, None)
+
+
+def identity() -> str:
+    recipe = find_recipe("toy-landscapes")
+    return identify(recipe, recipe.spec(**SETTINGS))
+
+
+def test_the_same_code_and_data_are_the_same_run_in_every_process(project):
+    script = (
+        "from phasecast.lab.runs import identify; from phasecast.lab import find_recipe;"
+        f"recipe = find_recipe('toy-landscapes'); print(identify(recipe, recipe.spec(**{SETTINGS!r})))"
+    )
+    seen = {
+        subprocess.run(
+            [sys.executable, "-c", script],
+            env={**os.environ, "PYTHONHASHSEED": str(seed)},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout.strip()
+        for seed in (1, 2)
+    }
+    assert seen == {identity()}
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        lambda folder: (folder / "my_model.py").write_text(MODEL.replace("w - CENTRE", "2 * (w - CENTRE)")),
+        lambda folder: (folder / "shapes.py").write_text(SHAPES.replace("POWER = 2", "POWER = 4")),
+        lambda folder: np.save(folder / "offset.npy", np.array([1e-9, 0.0])),
+    ],
+    ids=["factory", "module it imports", "data the loss closes over"],
+)
+def test_an_edit_is_a_new_run(project, edit):
+    before = identity()
+    assert identity() == before
+    edit(project)
+    assert identity() != before
+
+
+def test_data_read_at_import_is_seen_by_the_next_process(project):
+    before = identity()
+    np.save(project / "centre.npy", np.array([0.0, 1e-9]))
+    sys.modules.pop("my_model")
+    assert identity() != before
+
+
+def test_an_edited_model_is_computed_anew_in_the_same_process(project, tmp_path):
+    store = Store(tmp_path / "runs")
+    first = run("toy-landscapes", SETTINGS, store=store, quiet=True)
+    (project / "shapes.py").write_text(SHAPES.replace("POWER = 2", "POWER = 4"))
+    second = run("toy-landscapes", SETTINGS, store=store, quiet=True)
+    assert first.id != second.id
+    ladders = [found.results()["ladder/llc"].values[0, -1] for found in (first, second)]
+    assert ladders[0] == pytest.approx(0.475, abs=0.01)  # (xy)²: λ = ½, less 1/log nβ
+    assert ladders[1] == pytest.approx(0.225, abs=0.02)  # (xy)⁴: λ = ¼
+
+
+def test_a_resumed_run_whose_code_changed_is_refused(project, tmp_path):
+    from phasecast.lab import resume
+
+    store = Store(tmp_path / "runs")
+    found = run("toy-landscapes", SETTINGS, store=store, quiet=True)
+    status = found.path / "status.json"
+    status.write_text(status.read_text().replace(f'"status": "{found.status}"', '"status": "interrupted"', 1))
+    (project / "shapes.py").write_text(SHAPES.replace("POWER = 2", "POWER = 4"))
+    with pytest.raises(BadInput, match="changed since it was started"):
+        resume(found.id, store=store, quiet=True)
+
+
+def test_a_file_enters_the_run_id_by_its_content(tmp_path):
+    class WithData(Spec):
+        data: DataFile
+        model: Factory | None = None
+
+    path = tmp_path / "data.csv"
+    path.write_text("1,2")
+    spec = WithData(data=str(path))
+    before = spec.contents()
+    path.write_text("1,3")
+    assert set(before) == {"data"}
+    assert spec.contents() != before
+    with pytest.raises(BadInput, match="cannot be read"):
+        WithData(data=str(tmp_path / "missing")).contents()
+
+
+def test_closures_partials_methods_and_jitted_functions_are_told_apart(tmp_path, monkeypatch):
+    (tmp_path / "kinds.py").write_text(
+        textwrap.dedent("""
+        import functools, jax, numpy as np
+        from phasecast import Problem
+        SCALE = 1.0
+        class Model:
+            def __init__(self, scale): self.scale = np.array([scale])
+            def loss(self, w): return self.scale[0] * w @ w
+        def plain(scale, w): return scale * (w @ w)
+        def make(kind, scale):
+            losses = {
+                "partial": functools.partial(plain, scale),
+                "method": Model(scale).loss,
+                "jitted": jax.jit(lambda w: scale * (w @ w)),
+                "default": (lambda w, scale=scale: scale * (w @ w)),
+            }
+            return Problem(losses[kind], np.zeros(2))
+        """)
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    import hashlib
+
+    import kinds  # pyright: ignore
+
+    def print_of(kind: str, scale: float) -> str:
+        problem = kinds.make(kind, scale)
+        return hashlib.sha256(b"".join(fingerprint._values((problem.loss, problem.params)))).hexdigest()
+
+    for kind in ("partial", "method", "jitted", "default"):
+        assert print_of(kind, 1.0) == print_of(kind, 1.0)
+        assert print_of(kind, 1.0) != print_of(kind, 2.0)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("def factory(): return 3", "returned a int"),
+        ("def factory(): raise RuntimeError('no GPU')", "raised RuntimeError: no GPU"),
+        ("import nonexistent_package", "needs 'nonexistent_package'"),
+        ("raise OSError('broken')", "importing 'my_model' raised OSError"),
+        ("def other(): pass", "has no 'factory'"),
+        ("factory = 3", "is a int, not a factory"),
+        ("from phasecast import Problem\ndef factory(): return Problem(lambda w: w @ w, [0.0] * 3)", "two parameters"),
+    ],
+)
+def test_a_factory_that_does_not_work_is_one_line_and_leaves_no_run(project, tmp_path, text, words):
+    (project / "my_model.py").write_text(text)
+    with pytest.raises(BadInput, match=words):
+        run("toy-landscapes", SETTINGS, store=tmp_path / "runs", quiet=True)
+    assert list(Store(tmp_path / "runs").statuses()) == []

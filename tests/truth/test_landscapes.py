@@ -1,0 +1,175 @@
+"""λ of small landscapes against volumes and integrals known in closed form."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from scipy.special import erf, gamma, gammainc
+
+from phasecast.coefficients import Coefficient, monomial, of_landscape, sum_of_powers, temperature_ladder
+from phasecast.coefficients.ladder import NBETAS, fit_ladder, ladder
+from phasecast.coefficients.volume import EPSILONS, fit_volume, volume_sampler
+from phasecast.core import Comparison, Problem, Status, Verdict
+from phasecast.core.errors import BadInput, OutsideRegime
+from phasecast.models import LANDSCAPES, Landscape
+
+RADIUS = 0.5
+
+
+def exact_volume(name: str, epsilons: np.ndarray) -> np.ndarray:
+    """V(ε), the share of the box |x|, |y| < 1/2, worked out by hand.
+
+    Sums: ε^λ times the volume of the body Σ|u|^a < 1, by Dirichlet's integral. Products: with s = 2x, t = 2y
+    uniform on (0, 1), P(s^a t^b < e) with e = 2^(a+b) ε is the integral of min(1, (e/t^b)^(1/a)) over t.
+    """
+    if name == "x²+y²":
+        return math.pi * epsilons
+    if name == "x⁴+y⁴":
+        return 4 * gamma(5 / 4) ** 2 / gamma(3 / 2) * np.sqrt(epsilons)
+    if name == "x²y⁴":
+        e = 64 * epsilons
+        return 2 * e**0.25 - e**0.5
+    if name == "x²y²":
+        s = 4 * np.sqrt(epsilons)
+        return s * (1 - np.log(s))
+    x = 1 + np.linspace(-RADIUS, RADIUS, 200_001)  # the coordinate in which the point is 1
+    power, other = (0.25, 2) if name.endswith("(1,0)") else (0.5, 4)
+    return np.array([np.trapezoid(2 * (e / x**other) ** power, x) for e in epsilons])
+
+
+@pytest.mark.parametrize("name", LANDSCAPES)
+def test_volumes_are_the_exact_ones(name):
+    sample = volume_sampler(LANDSCAPES[name].problem(), radius=RADIUS, epsilons=EPSILONS, samples=10_000, seed=3)
+    volumes = np.stack([sample(block) for block in range(24)])
+    error = volumes.std(axis=0, ddof=1) / math.sqrt(len(volumes))
+    distance = (volumes.mean(axis=0) - exact_volume(name, EPSILONS)) / error
+    assert np.all(abs(distance) < 4), distance
+
+
+@pytest.mark.parametrize("name", LANDSCAPES)
+def test_the_predicted_lambda_and_multiplicity_are_those_of_the_exact_volume(name):
+    """V ε^(−λ) log(1/ε)^(1−m) must go to a constant, and for no other small multiplicity."""
+    predicted = of_landscape(LANDSCAPES[name])
+    tiny = np.array([1e-200, 1e-290])
+    exponent = float(predicted.value)
+
+    def change(multiplicity: int) -> float:
+        scaled = np.log(exact_volume(name, tiny)) - exponent * np.log(tiny)
+        scaled -= (multiplicity - 1) * np.log(-np.log(tiny))
+        return abs(float(scaled[1] - scaled[0]))
+
+    assert change(predicted.multiplicity) < 0.01
+    assert change(3 - predicted.multiplicity) > 0.1
+
+
+def mean_power(power: int, nbetas: np.ndarray) -> np.ndarray:
+    """nβ E[u^a] for density exp(−nβ u^a) on (−1/2, 1/2): a ratio of incomplete gamma functions."""
+    z = nbetas * RADIUS**power
+    return gammainc(1 + 1 / power, z) / gammainc(1 / power, z) / power
+
+
+def test_the_ladder_of_a_sum_is_a_ratio_of_incomplete_gamma_functions():
+    for name, power in (("x²+y²", 2), ("x⁴+y⁴", 4)):
+        values, errors = ladder(LANDSCAPES[name].problem(), radius=RADIUS, nbetas=NBETAS, nodes=512)
+        np.testing.assert_allclose(values, 2 * mean_power(power, NBETAS), atol=float(errors.max()))
+
+
+def test_the_ladder_of_x2y2_is_the_one_dimensional_integral():
+    """∫exp(−nβ x²y²)dx is an error function of y; what is left is done by trapezoids in log y."""
+    values, errors = ladder(LANDSCAPES["x²y²"].problem(), radius=RADIUS, nbetas=NBETAS, nodes=512)
+    y = np.exp(np.linspace(math.log(1e-22), math.log(RADIUS), 400_001))
+
+    def log_partition(nbeta: float) -> float:
+        inner = math.sqrt(math.pi / nbeta) / y * erf(math.sqrt(nbeta) * y * RADIUS)
+        return math.log(np.trapezoid(inner * y, np.log(y)))
+
+    step = 1e-4
+    slopes = [
+        -(log_partition(nbeta * math.exp(step)) - log_partition(nbeta * math.exp(-step))) / (2 * step)
+        for nbeta in NBETAS
+    ]
+    np.testing.assert_allclose(values, slopes, atol=2e-6 + float(errors.max()))
+
+
+@pytest.mark.parametrize("name", LANDSCAPES)
+def test_the_ladder_finds_lambda_and_multiplicity(name):
+    measured = temperature_ladder(LANDSCAPES[name].problem())
+    predicted = of_landscape(LANDSCAPES[name])
+    assert Comparison(predicted, measured).verdict is Verdict.AGREES
+    assert measured.diagnostics["multiplicity"] == predicted.multiplicity
+    assert measured.error < 1e-3
+
+
+def test_the_exact_volumes_are_fitted_with_the_right_lambda_and_multiplicity():
+    """Noise of one part in 10⁴ on the exact volume, so that only the fit can be wrong."""
+    rng = np.random.default_rng(0)
+    for name in LANDSCAPES:
+        noise = (
+            1 + 1e-4 * rng.normal(size=(32, 1)) * np.ones(len(EPSILONS)) + 1e-4 * rng.normal(size=(32, len(EPSILONS)))
+        )
+        measured = fit_volume(exact_volume(name, EPSILONS) * noise, EPSILONS, parameters=2)
+        predicted = of_landscape(LANDSCAPES[name])
+        assert measured.diagnostics["multiplicity"] == predicted.multiplicity, name
+        assert measured.estimate == pytest.approx(float(predicted.value), abs=1e-3), name
+
+
+def test_lambda_of_a_monomial_is_the_smallest_ratio():
+    assert monomial([2, 4]).value == Fraction(1, 4)
+    assert monomial([2, 4], prior=[0, 2]).value == Fraction(1, 2)
+    assert monomial([2, 4], prior=[0, 1]).multiplicity == 2
+    assert monomial([0, 6]).value == Fraction(1, 6)
+    assert monomial([2, 2, 2]).multiplicity == 3
+
+
+def test_lambda_of_a_sum_adds_up():
+    assert sum_of_powers([2] * 10).value == 5
+    assert sum_of_powers([2, 4, 6]).value == Fraction(11, 12)
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: monomial([]), "constant"),
+        (lambda: monomial([0, 0]), "constant"),
+        (lambda: monomial([-2]), "negative"),
+        (lambda: monomial([2], prior=[0, 0]), "one for each"),
+        (lambda: sum_of_powers([3]), "even powers"),
+        (lambda: Landscape("odd", "product", (3, 2), (0.0, 0.0)), "even powers"),
+        (lambda: Landscape("off", "sum", (2, 2), (1.0, 0.0)), "not a minimum"),
+        (lambda: Landscape("few", "sum", (2, 2), (0.0,)), "as many of each"),
+    ],
+)
+def test_what_has_no_coefficient_is_bad_input(call, words):
+    with pytest.raises(BadInput, match=words):
+        call()
+
+
+def test_the_finite_size_form_brackets_the_ladder():
+    """λ − (m−1)/log nβ with its width holds the exact value at every nβ, and for m = 1 it is λ itself."""
+    values, _ = ladder(LANDSCAPES["x²y²"].problem(), radius=RADIUS, nbetas=NBETAS, nodes=512)
+    for nbeta, value in zip(NBETAS, values, strict=True):
+        at = monomial([2, 2]).at(nbeta=float(nbeta))
+        assert abs(value - float(at.value)) <= float(at.systematic)
+    assert monomial([2, 4]).at(nbeta=1e6).value == 0.25
+    with pytest.raises(OutsideRegime, match="alone"):
+        monomial([2, 2]).at(nbeta=1e6, gamma=1.0)
+    with pytest.raises(BadInput, match="nbeta > e"):
+        Coefficient(1).at(nbeta=1.0)
+
+
+def test_a_valley_across_the_grid_is_refused_not_mismeasured():
+    crossed = Problem(lambda w: (w[0] - w[1]) ** 2, np.zeros(2))
+    assert temperature_ladder(crossed).status is Status.REFUSED
+
+
+def test_three_parameters_are_not_for_the_grid():
+    with pytest.raises(BadInput, match="two parameters"):
+        temperature_ladder(Problem(lambda w: w @ w, np.zeros(3)))
+
+
+def test_a_ladder_that_is_not_geometric_is_bad_input():
+    with pytest.raises(BadInput, match="logspace"):
+        fit_ladder(np.ones(5), np.zeros(5), np.arange(1.0, 6.0))

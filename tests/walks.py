@@ -1,0 +1,102 @@
+"""Recipes for tests: random walks whose every step is known, and some that go wrong."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+import numpy as np
+from pydantic import Field
+
+from phasecast.core import Comparison, Measurement, Prediction
+from phasecast.lab import Captioned, Chunk, Conclusion, Recipe, Spec, Table
+
+
+class Walk(Spec):
+    steps: int = Field(300, ge=1, description="how many steps")
+    pause: float = Field(0.0, ge=0, description="seconds of sleep a step")
+    refuse: bool = False
+
+
+def work(spec, state):
+    done = 0 if state is None else int(state["done"])
+    place = np.zeros(3) if state is None else state["place"]
+    while done < spec.steps:
+        rng = np.random.default_rng([spec.seed, done])
+        place = place + rng.normal(size=3)
+        time.sleep(spec.pause)
+        done += 1
+        rows = {"walk": {"place": place[None], "step": np.array([done])}}
+        if done % 7 == 0:
+            rows["sevenths"] = {"norm": np.array([np.linalg.norm(place)] * 2)}
+        yield Chunk({"done": done, "place": place}, rows, done, spec.steps, ("norm", float(np.linalg.norm(place))))
+
+
+def layout(spec):
+    return {
+        "walk": Table("time", {"place": ("axis",), "step": ()}, {"axis": ["x", "y", "z"]}, rows_per_chunk=16),
+        "sevenths": Table("time", {"norm": ()}, rows_per_chunk=5),
+    }
+
+
+def conclude(spec, results):
+    place = results["walk/place"].values
+    measured = Measurement(
+        float(np.mean(np.diff(place, axis=0))) if len(place) > 1 else 0.0,
+        float(1 / np.sqrt(3 * spec.steps)),
+        "refused" if spec.refuse else "ok",
+        reasons=["asked to refuse: do not ask"] if spec.refuse else [],
+        name="mean step",
+    )
+    return Conclusion({"mean step": Comparison(Prediction(0.0), measured)}, "A walk was taken.")
+
+
+def figures(spec, results):
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(4, 3))
+    figure.add_subplot().plot(results["walk/place"].values)
+    return {"walk": Captioned(figure, "A walk & its <axes>.")}
+
+
+def _recipe(name, work=work, spec=Walk, version=1):
+    return Recipe(
+        name=f"walks:{name}",
+        version=version,
+        question="Where does a random walk go?",
+        spec=spec,
+        work=work,
+        layout=layout,
+        conclude=conclude,
+        figures=figures,
+    )
+
+
+def _break(spec, state):
+    yield next(work(spec, state))
+    raise ZeroDivisionError("the walk fell into a hole")
+
+
+def _die_once(spec, state):
+    """Kill the own process half-way, unless a run before it already did: the marker file says so."""
+    marker = os.environ["WALKS_MARKER"] + f"-{spec.seed}"
+    for chunk in work(spec, state):
+        if chunk.done == spec.steps // 2 and not os.path.exists(marker):  # noqa: PTH110
+            open(marker, "w").close()
+            os.kill(os.getpid(), signal.SIGKILL)
+        yield chunk
+
+
+def _always_die(spec, state):
+    for chunk in work(spec, state):
+        if chunk.done == 2:
+            os.kill(os.getpid(), signal.SIGKILL)
+        yield chunk
+
+
+WALK = _recipe("WALK")
+HOLE = _recipe("HOLE", _break)
+DIE_ONCE = _recipe("DIE_ONCE", _die_once)
+ALWAYS_DIE = _recipe("ALWAYS_DIE", _always_die)
+MISNAMED = _recipe("WALK")
