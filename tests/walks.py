@@ -17,6 +17,7 @@ class Walk(Spec):
     steps: int = Field(300, ge=1, description="how many steps")
     pause: float = Field(0.0, ge=0, description="seconds of sleep a step")
     refuse: bool = False
+    ballast: int = Field(0, ge=0, description="numbers that make the state heavier")
 
 
 def work(spec, state):
@@ -30,7 +31,8 @@ def work(spec, state):
         rows = {"walk": {"place": place[None], "step": np.array([done])}}
         if done % 7 == 0:
             rows["sevenths"] = {"norm": np.array([np.linalg.norm(place)] * 2)}
-        yield Chunk({"done": done, "place": place}, rows, done, spec.steps, ("norm", float(np.linalg.norm(place))))
+        state = {"done": done, "place": place, "ballast": np.zeros(spec.ballast)}
+        yield Chunk(state, rows, done, spec.steps, ("norm", float(np.linalg.norm(place))))
 
 
 def layout(spec):

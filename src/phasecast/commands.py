@@ -35,7 +35,10 @@ class Stored(Common):
 class Computing(Stored):
     """What every command takes that computes runs."""
 
-    checkpoint_every: Annotated[float, Parameter(help="longest time between checkpoints, in seconds")] = 30.0
+    checkpoint_every: Annotated[
+        float | None,
+        Parameter(help="seconds between checkpoints; by default as often as they cost under 1% of the time"),
+    ] = None
     threads: Annotated[int | None, Parameter(help="cores for a run")] = None
 
 
@@ -384,10 +387,10 @@ def _pin(threads: int | None) -> None:
     pin_threads(threads)
 
 
-def _positive(seconds: float) -> float:
+def _positive(seconds: float | None) -> float | None:
     from phasecast.core.errors import BadInput
 
-    if not seconds > 0:
+    if seconds is not None and not seconds > 0:
         raise BadInput(f"--checkpoint-every {seconds:g}", "use a positive number of seconds")
     return seconds
 

@@ -69,7 +69,7 @@ def test_a_task_that_always_kills_its_process_is_given_up_and_the_others_finish(
     from phasecast.lab.engines import Task
 
     tasks = [
-        Task(sweep.recipe.name, spec.model_dump(mode="json"), str(store.path), 30.0)
+        Task(sweep.recipe.name, spec.model_dump(mode="json"), str(store.path))
         for sweep in tasks_of
         for spec in sweep.specs
     ]

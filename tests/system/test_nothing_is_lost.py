@@ -146,11 +146,21 @@ def test_a_crash_at_any_write_whatever_leaves_a_run_that_resumes_to_the_same_bit
 def test_a_write_that_the_kernel_cuts_short_is_a_clear_line_and_the_store_stays_valid(tmp_path):
     """A limit on the size of files stands for a full disk: the kernel refuses in the middle of a write."""
     script = (
-        "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (1500, 1500));"
+        "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (8000, 8000));"
         "from phasecast.cli import main; sys.exit(main(sys.argv[1:]))"
     )
     store = tmp_path / "runs"
-    words = ["run", "walks:WALK", "--set", "steps=400", "--store", str(store), "--checkpoint-every", "0.001"]
+    words = [
+        "run",
+        "walks:WALK",
+        "--set",
+        "steps=400",
+        "ballast=2000",
+        "--store",
+        str(store),
+        "--checkpoint-every",
+        "0.001",
+    ]
     limited = subprocess.run(
         [sys.executable, "-c", script, *words],
         env={**os.environ, "PYTHONPATH": str(HERE)},
@@ -166,7 +176,7 @@ def test_a_write_that_the_kernel_cuts_short_is_a_clear_line_and_the_store_stays_
     assert not list(store.rglob("*.partial"))
     assert load("walks", store=store).status in ("interrupted", "failed")
     assert_same_bits(
-        run("walks:WALK", {"steps": 400}, store=tmp_path / "whole", quiet=True),
+        run("walks:WALK", {"steps": 400, "ballast": 2000}, store=tmp_path / "whole", quiet=True),
         resume("walks", store=store, quiet=True),
     )
 

@@ -1,15 +1,15 @@
 """A run's state on disk: one file a checkpoint, with a checksum; the last two are kept.
 
-A file is a line of JSON ``{"format": 1, "sha256": …, "bytes": …}`` and then an uncompressed ``.npz`` archive:
-the member ``tree`` is JSON in which every array is replaced by the name of another member. Nothing in it can
-run code when it is read.
+A file is a line of JSON ``{"format": 1, "sha256": …, "arrays": [[dtype, shape], …], "tree": …}`` followed by the
+bytes of the arrays. In the tree every array is replaced by its number. The checksum is over all the rest. Nothing
+in it can run code when it is read, and nothing is copied when it is written: states may be large.
 """
 
 from __future__ import annotations
 
 import hashlib
-import io
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -30,10 +30,11 @@ class Damaged(Exception):
 def save(folder: Path, number: int, state: Any) -> None:
     """Write checkpoint ``number`` and remove all but the newest two."""
     folder.mkdir(exist_ok=True)
-    payload = _pack(state)
-    header = {"format": FORMAT, "sha256": hashlib.sha256(payload).hexdigest(), "bytes": len(payload)}
-    content = json.dumps(header).encode() + b"\n" + payload
-    write_atomically(folder / f"{number:08d}.ckpt", content, durable=True)
+    tree, arrays = _take_apart(state)
+    facts = {"format": FORMAT, "arrays": [[array.dtype.str, array.shape] for array in arrays], "tree": tree}
+    pieces = [memoryview(array.reshape(-1).view(np.uint8)) for array in arrays if array.size]
+    header = json.dumps({"sha256": _checksum(facts, pieces), **facts}).encode()
+    write_atomically(folder / f"{number:08d}.ckpt", header, b"\n", *pieces, durable=True)
     for old in _files(folder)[KEPT:]:
         old.unlink(missing_ok=True)
 
@@ -53,23 +54,36 @@ def load_newest(folder: Path) -> tuple[int, Any, list[str]]:
 
 
 def _read(path: Path) -> Any:
-    header, separator, payload = path.read_bytes().partition(b"\n")
+    header, _, body = path.read_bytes().partition(b"\n")
     try:
-        facts = json.loads(header) if separator else {}
-        written_by, checksum, length = int(facts["format"]), str(facts["sha256"]), int(facts["bytes"])
-    except (ValueError, KeyError, TypeError):
+        facts = json.loads(header)
+        checksum = facts.pop("sha256")
+        written_by = int(facts["format"])
+        kinds = [(np.dtype(kind), tuple(shape)) for kind, shape in facts["arrays"]]
+    except (ValueError, KeyError, TypeError, AttributeError):
         raise Damaged("no header") from None
     if written_by > FORMAT:
         raise NewerVersion(f"{path.name} was written by a newer phasecast", "upgrade phasecast")
-    if len(payload) != length:
-        raise Damaged(f"{len(payload)} of {length} bytes")
-    if hashlib.sha256(payload).hexdigest() != checksum:
+    if _checksum(facts, [memoryview(body)]) != checksum:
         raise Damaged("wrong checksum")
-    return _unpack(payload)
+    arrays, start = [], 0
+    for kind, shape in kinds:
+        length = kind.itemsize * math.prod(shape)
+        arrays.append(np.frombuffer(body[start : start + length], dtype=kind).reshape(shape).copy())
+        start += length
+    return _put_together(facts["tree"], arrays)
 
 
-def _pack(state: Any) -> bytes:
-    arrays: dict[str, np.ndarray] = {}
+def _checksum(facts: dict[str, Any], pieces: list[memoryview]) -> str:
+    digest = hashlib.sha256(json.dumps(facts, sort_keys=True).encode())
+    for piece in pieces:
+        digest.update(piece)
+    return digest.hexdigest()
+
+
+def _take_apart(state: Any) -> tuple[Any, list[np.ndarray]]:
+    """A tree of JSON types, and the arrays that its leaves number."""
+    arrays: list[np.ndarray] = []
 
     def strip(value: Any) -> Any:
         if isinstance(value, dict):
@@ -77,34 +91,28 @@ def _pack(state: Any) -> bytes:
                 raise BadInput("a recipe's state has keys that are not strings", "use string keys")
             return {"dict": {key: strip(item) for key, item in value.items()}}
         if isinstance(value, list | tuple):
+            if type(value) not in (list, tuple):
+                raise BadInput(f"a recipe's state has a {type(value).__name__}", "use dicts, lists and plain tuples")
             return {type(value).__name__: [strip(item) for item in value]}
         if hasattr(value, "__array__"):
-            name = f"a{len(arrays)}"
-            arrays[name] = np.asarray(value)
-            return {"array": name}
+            array = np.ascontiguousarray(value)
+            if array.dtype.hasobject or array.dtype.kind in "VT":
+                raise BadInput(f"a recipe's state has an array of {array.dtype}", "use numbers, booleans or strings")
+            arrays.append(array.reshape(np.shape(value)))
+            return {"array": len(arrays) - 1}
         return {"value": codec.encode(value)}
 
-    tree = json.dumps(strip(state)).encode()
-    file = io.BytesIO()
-    np.savez(file, allow_pickle=False, tree=np.frombuffer(tree, dtype=np.uint8), **arrays)
-    return file.getvalue()
+    return strip(state), arrays
 
 
-def _unpack(payload: bytes) -> Any:
-    with np.load(io.BytesIO(payload), allow_pickle=False) as archive:
-        arrays = dict(archive)
-
-    def fill(tree: dict[str, Any]) -> Any:
-        ((kind, content),) = tree.items()
-        if kind == "dict":
-            return {key: fill(item) for key, item in content.items()}
-        if kind == "list":
-            return [fill(item) for item in content]
-        if kind == "tuple":
-            return tuple(fill(item) for item in content)
-        return arrays[content] if kind == "array" else codec.decode(content)
-
-    return fill(json.loads(arrays.pop("tree").tobytes()))
+def _put_together(tree: dict[str, Any], arrays: list[np.ndarray]) -> Any:
+    ((kind, content),) = tree.items()
+    if kind == "dict":
+        return {key: _put_together(item, arrays) for key, item in content.items()}
+    if kind in ("list", "tuple"):
+        items = [_put_together(item, arrays) for item in content]
+        return items if kind == "list" else tuple(items)
+    return arrays[content] if kind == "array" else codec.decode(content)
 
 
 def _files(folder: Path) -> list[Path]:

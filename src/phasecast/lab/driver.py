@@ -22,17 +22,17 @@ from phasecast.lab.recipe import Recipe
 from phasecast.lab.spec import Spec
 from phasecast.lab.store import FORMAT, RunFolder, now
 
-CHECKPOINT_EVERY = 30.0
-"""The longest time between two checkpoints, in seconds."""
 SHORTEST_INTERVAL = 1.0
-COST_SHARE = 0.02
-"""Checkpoints come sooner than CHECKPOINT_EVERY as long as they cost less than this share of the time."""
+COST_SHARE = 0.01
+"""Unless an interval is asked for, checkpoints come as often as they cost less than this share of the time."""
 
 
 class Driver:
     """One attempt at one run, by the process that holds its lock."""
 
-    def __init__(self, recipe: Recipe, spec: Spec, folder: RunFolder, progress: Progress, checkpoint_every: float):
+    def __init__(
+        self, recipe: Recipe, spec: Spec, folder: RunFolder, progress: Progress, checkpoint_every: float | None
+    ):
         self.recipe, self.spec, self.folder, self.progress = recipe, spec, folder, progress
         self.checkpoint_every = checkpoint_every
         self.start = (time.monotonic(), time.process_time())
@@ -90,7 +90,7 @@ class Driver:
             ) from error
 
     def _work(self, state: Any) -> None:
-        last, interval = time.monotonic(), min(self.checkpoint_every, SHORTEST_INTERVAL)
+        last, interval = time.monotonic(), self.checkpoint_every or SHORTEST_INTERVAL
         with _stop_signals() as stop:
             for chunk in self.recipe.work(self.spec, state):
                 with disk_errors(self.folder.path):
@@ -103,7 +103,8 @@ class Driver:
                     began = time.monotonic()
                     self._checkpoint(chunk.state)
                     last = time.monotonic()
-                    interval = min(self.checkpoint_every, max(SHORTEST_INTERVAL, (last - began) / COST_SHARE))
+                    if self.checkpoint_every is None:
+                        interval = max(SHORTEST_INTERVAL, (last - began) / COST_SHARE)
                 if stop.is_set():
                     self._write("interrupted")
                     self.folder.log("interrupted", done=chunk.done, total=chunk.total)

@@ -17,12 +17,13 @@ _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _FORBIDDEN = {errno.EROFS, errno.EACCES, errno.EPERM}
 
 
-def write_atomically(path: Path, content: bytes, *, durable: bool = False) -> None:
-    """Replace ``path`` by ``content`` in one step; ``durable`` also survives a power cut."""
+def write_atomically(path: Path, *pieces: bytes | memoryview, durable: bool = False) -> None:
+    """Replace ``path`` by the pieces one after the other, in one step; ``durable`` also survives a power cut."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}.partial")
     try:
         with open(temporary, "wb") as file:
-            file.write(content)
+            for piece in pieces:
+                file.write(piece)
             if durable:
                 file.flush()
                 os.fsync(file.fileno())

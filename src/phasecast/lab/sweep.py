@@ -28,7 +28,7 @@ from phasecast.lab.engines import Engine, Task
 from phasecast.lab.files import disk_errors, read_json, write_json
 from phasecast.lab.progress import Progress, Silent
 from phasecast.lab.recipe import Recipe, find_recipe
-from phasecast.lab.runs import CHECKPOINT_EVERY, Run, identify
+from phasecast.lab.runs import Run, identify
 from phasecast.lab.spec import Spec, check_version, make_spec, read_toml
 from phasecast.lab.store import Store
 
@@ -124,7 +124,7 @@ def execute_sweep(
     engine: Engine,
     store: Store,
     *,
-    checkpoint_every: float = CHECKPOINT_EVERY,
+    checkpoint_every: float | None = None,
     progress: Progress | None = None,
 ) -> Swept:
     """Compute every run of a sweep that the store does not have yet."""

@@ -20,7 +20,7 @@ class Task:
     recipe: str
     spec: Mapping[str, Any]
     store: str
-    checkpoint_every: float
+    checkpoint_every: float | None = None
 
 
 @dataclass(frozen=True)
