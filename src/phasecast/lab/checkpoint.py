@@ -32,7 +32,7 @@ def save(folder: Path, number: int, state: Any) -> None:
     folder.mkdir(exist_ok=True)
     tree, arrays = _take_apart(state)
     facts = {"format": FORMAT, "arrays": [[array.dtype.str, array.shape] for array in arrays], "tree": tree}
-    pieces = [memoryview(array.reshape(-1).view(np.uint8)) for array in arrays if array.size]
+    pieces = [array.reshape(-1).view(np.uint8).data for array in arrays if array.size]
     header = json.dumps({"sha256": _checksum(facts, pieces), **facts}).encode()
     write_atomically(folder / f"{number:08d}.ckpt", header, b"\n", *pieces, durable=True)
     for old in _files(folder)[KEPT:]:
