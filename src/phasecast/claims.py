@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import importlib
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from phasecast.core.claim import Claim, ClaimVerdict, Finding
+from phasecast import lab
+from phasecast.core.claim import Claim, ClaimVerdict, Finding, RecipeCheck
 from phasecast.core.errors import unknown
 
 PACKAGES = ("coefficients",)
 """The science packages; each has a module ``claims`` with its ``CLAIMS``."""
 
-__all__ = ["Claim", "ClaimVerdict", "Finding", "Verification", "all_claims", "find", "verify"]
+__all__ = ["Claim", "ClaimVerdict", "Finding", "RecipeCheck", "Verification", "all_claims", "find", "verify"]
 
 
 @dataclass(frozen=True)
@@ -32,21 +34,18 @@ class Verification:
         return self.finding.verdict is self.claim.verdict
 
     def plain(self) -> dict[str, Any]:
-        return {
-            **plain(self.claim),
-            "found": {
-                "verdict": str(self.finding.verdict),
-                "found": self.finding.found,
-                "comparisons": [comparison.plain() for comparison in self.finding.comparisons],
-            },
-            "confirmed": self.confirmed,
-        }
+        return {**self.claim.plain(), "finding": self.finding.plain(), "confirmed": self.confirmed}
 
 
 def all_claims() -> dict[str, Claim]:
     """Every claim by its id."""
-    modules = (importlib.import_module(f"phasecast.{package}.claims") for package in PACKAGES)
-    return {claim.id: claim for module in modules for claim in module.CLAIMS}
+    claims: dict[str, Claim] = {}
+    for package in PACKAGES:
+        for claim in importlib.import_module(f"phasecast.{package}.claims").CLAIMS:
+            if claim.id in claims:
+                raise ValueError(f"two claims are called {claim.id}")
+            claims[claim.id] = claim
+    return claims
 
 
 def find(identity: str) -> Claim:
@@ -57,20 +56,10 @@ def find(identity: str) -> Claim:
     return claims[identity]
 
 
-def verify(identity: str) -> Verification:
-    """Run the check of a claim again."""
+def verify(identity: str, *, store: str | Path | None = None, quiet: bool = False) -> Verification:
+    """Run the check of a claim again; a check that is an experiment is a run of the store like any other."""
     claim = find(identity)
+    if isinstance(claim.check, RecipeCheck):
+        run = lab.run(claim.check.recipe, claim.check.spec, store=store, quiet=quiet)
+        return Verification(claim, claim.check.judge(run.conclusion().answers))
     return Verification(claim, claim.check())
-
-
-def plain(claim: Claim) -> dict[str, Any]:
-    """A claim for other programs."""
-    return {
-        "id": claim.id,
-        "source": claim.source,
-        "statement": claim.statement,
-        "verdict": str(claim.verdict),
-        "why": claim.why,
-        "ours": claim.ours or None,
-        "counterexample": claim.counterexample or None,
-    }

@@ -48,7 +48,7 @@ def _help() -> str:
             "",
             *lines,
             "",
-            "`phasecast COMMAND --help` says more. With --json, stdout is one JSON object.",
+            "`phasecast COMMAND --help` says more. With --json, stdout is the result as one JSON object.",
             "Runs are kept in --store, else $PHASECAST_STORE, else phasecast-runs/.",
         ]
     )

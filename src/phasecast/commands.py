@@ -68,17 +68,19 @@ def build_app(meanings: Mapping[str, str]) -> App:
 
 def demo(*, common: Stored = Stored()) -> int:
     from phasecast.demonstration import demo as show
+    from phasecast.lab import Store, load
 
-    path = show(store=common.store)
+    with _interruption_as_json(common):
+        path = show(store=common.store)
     _print({"report": str(path)}, f"report: {path}", common)
-    return 0
+    return _exit_code(load(path.parent.name, store=Store.of(common.store)).status)
 
 
 def run(
     recipe: str,
     /,
     *,
-    set: Annotated[Words, Parameter(help="key=value …")] = None,
+    settings: Annotated[Words, Parameter(name="--set", help="key=value …")] = None,
     common: Computing = Computing(),
 ) -> int:
     """Run a recipe.
@@ -92,12 +94,11 @@ def run(
     from phasecast.core.errors import BadInput
     from phasecast.lab import run as compute
 
-    sweep = _sweep(recipe, set)
-    if len(sweep.specs) != 1:
-        raise BadInput(f"{recipe} describes {len(sweep.specs)} runs", "use `phasecast sweep`")
-    every = _positive(common.checkpoint_every)
+    planned = _planned(recipe, settings)
+    if len(planned.specs) != 1:
+        raise BadInput(f"{recipe} describes {len(planned.specs)} runs", "use `phasecast sweep`")
     with _interruption_as_json(common):
-        found = compute(sweep.recipe.name, sweep.specs[0], store=common.store, checkpoint_every=every)
+        found = compute(planned.recipe, planned.specs[0], store=common.store, checkpoint_every=common.checkpoint_every)
     return _show_run(found, common)
 
 
@@ -105,9 +106,9 @@ def sweep(
     recipe: str,
     /,
     *,
-    set: Annotated[Words, Parameter(help="key=value … for all runs")] = None,
+    settings: Annotated[Words, Parameter(name="--set", help="key=value … for all runs")] = None,
     grid: Annotated[Words, Parameter(help="key=value,value … every combination")] = None,
-    zip: Annotated[Words, Parameter(help="key=value,value … in step")] = None,
+    zipped: Annotated[Words, Parameter(name="--zip", help="key=value,value … in step")] = None,
     seeds: Annotated[str | None, Parameter(help="how many seeds, or a list like 3,5,8")] = None,
     engine: Annotated[Literal["local", "dask"], Parameter(help="who computes")] = "local",
     workers: Annotated[int | None, Parameter(help="how many processes on this machine")] = None,
@@ -123,45 +124,28 @@ def sweep(
         a name from `phasecast recipes`, package.module:RECIPE, or a TOML file
     """
     from phasecast.core.errors import BadInput
-    from phasecast.lab.progress import show_progress
-    from phasecast.lab.store import Store
-    from phasecast.lab.sweep import execute_sweep
+    from phasecast.lab import sweep as compute
 
     if engine == "local" and (address or cluster):
         raise BadInput("--address and --cluster are for dask", "add --engine dask")
     if engine == "dask" and common.threads is not None:
         raise BadInput("--threads is for the local engine", "start dask workers with one thread each")
-    planned = _sweep(recipe, set, grid, zip, seeds)
-    store = Store(common.store)
+    planned = _planned(recipe, settings, grid, zipped, seeds)
     if engine == "local":
         from phasecast.lab.engines.local import LocalEngine
 
-        execute_with: Any = LocalEngine(workers, common.threads or 1)
+        chosen: Any = LocalEngine(workers, 1 if common.threads is None else common.threads)
     else:
         from phasecast.lab.engines.dask import DaskEngine, read_cluster
 
-        execute_with = DaskEngine(address, read_cluster(cluster) if cluster else None, workers)
-    with show_progress(f"{planned.recipe.name} × {len(planned.specs)}") as progress:
-        swept = execute_sweep(
-            planned,
-            execute_with,
-            store,
-            checkpoint_every=_positive(common.checkpoint_every),
-            progress=progress,
-        )
-    statuses = [found.status for found in swept.runs]
-    overall = "failed" if swept.errors else "refused" if "refused" in statuses else _worst(statuses)
-    lines = [f"{found.id}  {status}" for found, status in _pairs(swept.runs, statuses)]
+        chosen = DaskEngine(address, read_cluster(cluster) if cluster else None, workers)
+    swept = compute(planned, engine=chosen, store=common.store, checkpoint_every=common.checkpoint_every)
+    lines = [f"{found.id}  {found.status}" for found in swept.runs]
     lines += [f"failed  {error}" for error in swept.errors]
-    lines += [f"{swept.id}: {len(statuses)} of {len(planned.specs)} runs finished; see `phasecast report {swept.id}`"]
-    content = {
-        "sweep": swept.id,
-        "status": overall,
-        "runs": [{"run": r.id, "path": str(r.path), "status": s} for r, s in _pairs(swept.runs, statuses)],
-        "errors": list(swept.errors),
-    }
-    _print(content, "\n".join(lines), common)
-    return {"failed": 1, "refused": 3}.get(overall, 0)
+    lines += [f"{swept.id}: {len(swept.runs)} of {len(planned.specs)} runs finished"]
+    lines += [f"`phasecast report {swept.id}` writes a page"]
+    _print(swept.plain(), "\n".join(lines), common)
+    return _exit_code(swept.status)
 
 
 def report(run: str, /, *, common: Stored = Stored()) -> int:
@@ -228,7 +212,7 @@ def runs_show(run: str, /, *, common: Stored = Stored()) -> int:
     if status.get("error"):
         lines += ["", f"failed with {status['error']}"]
     if status.get("summary"):
-        lines += ["", *_answer_lines(found)]
+        lines += ["", status["summary"]["sentence"]]
     _print({**found.plain(), "spec": asked["spec"], "state": status}, "\n".join(lines), common)
     return 0
 
@@ -239,7 +223,7 @@ def runs_resume(run: str, /, *, common: Computing = Computing()) -> int:
     from phasecast.lab import resume
 
     with _interruption_as_json(common):
-        found = resume(run, store=common.store, checkpoint_every=_positive(common.checkpoint_every))
+        found = resume(run, store=common.store, checkpoint_every=common.checkpoint_every)
     return _show_run(found, common)
 
 
@@ -286,20 +270,17 @@ def recipes_show(name: str, /, *, common: Common = Common()) -> int:
     from phasecast.lab import find_recipe
 
     recipe = find_recipe(name)
-    defaults = {key: info.get_default() for key, info in recipe.spec.model_fields.items()}
     lines = [f"# {recipe.question}", f'recipe = "{recipe.name}"', f"version = {recipe.version}", "", "[set]"]
+    defaults = {}
     for key, info in recipe.spec.model_fields.items():
         said = f"  # {info.description}" if info.description else ""
-        value = defaults[key]
-        lines.append(f"# {key} = …{said}" if value is None else f"{key} = {_toml(value)}{said}")
-    content = {
-        "name": recipe.name,
-        "version": recipe.version,
-        "question": recipe.question,
-        "spec": jsonlib.loads(jsonlib.dumps(defaults)),
-        "schema": recipe.spec.model_json_schema(),
-    }
-    _print(content, "\n".join(lines), common)
+        if info.is_required():
+            lines.append(f"# {key} = …  # required; {info.description or ''}")
+        else:
+            defaults[key] = value = info.get_default(call_default_factory=True)
+            lines.append(f"# {key} = …{said}" if value is None else f"{key} = {_toml(value)}{said}")
+    content = {"name": recipe.name, "version": recipe.version, "question": recipe.question, "spec": defaults}
+    _print({**content, "schema": recipe.spec.model_json_schema()}, "\n".join(lines), common)
     return 0
 
 
@@ -309,7 +290,7 @@ def claims_ls(*, common: Common = Common()) -> int:
 
     found = list(claims.all_claims().values())
     text = _table(("claim", "verdict", "statement"), [(c.id, str(c.verdict), c.statement) for c in found])
-    _print({"claims": [claims.plain(claim) for claim in found]}, text, common)
+    _print({"claims": [claim.plain() for claim in found]}, text, common)
     return 0
 
 
@@ -318,15 +299,15 @@ def claims_show(claim: str, /, *, common: Common = Common()) -> int:
     from phasecast import claims
 
     found = claims.find(claim)
-    _print(claims.plain(found), "\n".join(_claim_lines(found)), common)
+    _print(found.plain(), "\n".join(_claim_lines(found)), common)
     return 0
 
 
-def claims_verify(claim: str, /, *, common: Common = Common()) -> int:
+def claims_verify(claim: str, /, *, common: Stored = Stored()) -> int:
     """Run the check of a claim again; exit code 3 if it does not find what we say."""
     from phasecast import claims
 
-    verification = claims.verify(claim)
+    verification = claims.verify(claim, store=common.store)
     lines = _claim_lines(verification.claim)
     for comparison in verification.finding.comparisons:
         lines += ["", str(comparison)]
@@ -336,9 +317,9 @@ def claims_verify(claim: str, /, *, common: Common = Common()) -> int:
     return 0 if verification.confirmed else 3
 
 
-def _sweep(
+def _planned(
     recipe: str,
-    fixed: Sequence[str] | None,
+    settings: Sequence[str] | None,
     grid: Sequence[str] | None = None,
     zipped: Sequence[str] | None = None,
     seeds: str | None = None,
@@ -349,13 +330,13 @@ def _sweep(
     from phasecast.lab.spec import parse_assignments, parse_axes
 
     if recipe.endswith(".toml"):
-        if fixed or grid or zipped or seeds:
+        if settings or grid or zipped or seeds:
             raise BadInput("a TOML file says all there is to set", "put it into the file, or name a recipe instead")
         return read_sweep(Path(recipe))
     spec = find_recipe(recipe).spec
     return make_sweep(
         recipe,
-        parse_assignments(spec, fixed or ()),
+        parse_assignments(spec, settings or ()),
         grid=parse_axes(spec, grid or ()),
         zipped=parse_axes(spec, zipped or ()),
         seeds=_seeds(seeds),
@@ -387,14 +368,6 @@ def _pin(threads: int | None) -> None:
     pin_threads(threads)
 
 
-def _positive(seconds: float | None) -> float | None:
-    from phasecast.core.errors import BadInput
-
-    if seconds is not None and not seconds > 0:
-        raise BadInput(f"--checkpoint-every {seconds:g}", "use a positive number of seconds")
-    return seconds
-
-
 @contextlib.contextmanager
 def _interruption_as_json(common: Stored) -> Iterator[None]:
     """A run that is stopped is printed like one that is finished."""
@@ -410,37 +383,30 @@ def _interruption_as_json(common: Stored) -> Iterator[None]:
 
 
 def _show_run(found: Any, common: Common) -> int:
-    from phasecast.core.results import Status
+    lines = [] if common.json else [*_answer_lines(found), ""]
+    lines += [f"{found.id}: {found.status}", f"  {found.path}", f"  `phasecast report {found.id}` writes a page"]
+    _print(found.plain(), "\n".join(lines), common)
+    return _exit_code(found.status)
 
-    lines = [] if common.json else _answer_lines(found)
-    lines += ["", f"{found.id}: {found.status}", f"  {found.path}", f"  `phasecast report {found.id}` writes a page"]
-    text = "\n".join(lines)
-    _print(found.plain(), text, common)
-    return 3 if found.status == Status.REFUSED else 0
+
+def _exit_code(status: str) -> int:
+    return {"failed": 1, "refused": 3}.get(status, 0)
 
 
 def _answer_lines(found: Any) -> list[str]:
-    """The answers of a run as a table: predicted, measured, verdict."""
-    from phasecast.core.results import Comparison, Measurement, show
-
-    rows = []
-    for name, answer in found.conclusion().answers.items():
-        measured = answer.measurement if isinstance(answer, Comparison) else answer
-        predicted = answer.prediction if isinstance(answer, Comparison) else None
-        rows.append(
-            (
-                name,
-                show(predicted.value, predicted.systematic) if predicted else "",
-                show(measured.estimate, measured.error) if isinstance(measured, Measurement) else str(measured),
-                str(answer.verdict) if isinstance(answer, Comparison) else str(getattr(measured, "status", "")),
-            )
-        )
-        rows += [("", "", f"↳ {reason}", "") for reason in getattr(measured, "reasons", ())]
-    return [
-        *_table(("quantity", "predicted", "measured", "verdict"), rows).splitlines(),
-        "",
-        found.summary["sentence"],
+    """The answers of a run as a table, with the reasons of refused ones below it, and the sentence."""
+    rows = found.conclusion().rows()
+    table = _table(
+        ("quantity", "predicted", "measured", "verdict"),
+        [(row.name, row.predicted, row.measured, row.verdict) for row in rows],
+    )
+    reasons = [
+        f"{row.name} is {row.measurement.status}: {reason}"
+        for row in rows
+        if row.measurement
+        for reason in row.measurement.reasons
     ]
+    return [table, *(["", *reasons] if reasons else []), "", found.summary["sentence"]]
 
 
 def _claim_lines(claim: Any) -> list[str]:
@@ -459,18 +425,7 @@ def _claim_lines(claim: Any) -> list[str]:
 def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
     table = [head, *rows]
     widths = [max(len(row[column]) for row in table) for column in range(len(head))]
-    return "\n".join("  ".join(cell.ljust(width) for cell, width in _pairs(row, widths)).rstrip() for row in table)
-
-
-def _pairs(first: Iterable[Any], second: Iterable[Any]) -> Iterable[tuple[Any, Any]]:
-    """Python's own ``zip``, whose name an option takes here."""
-    import builtins
-
-    return builtins.zip(first, second, strict=True)
-
-
-def _worst(statuses: Iterable[str]) -> str:
-    return "warning" if "warning" in statuses else "ok"
+    return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in table)
 
 
 def _toml(value: Any) -> str:

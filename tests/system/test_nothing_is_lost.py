@@ -19,7 +19,7 @@ import pytest
 from conftest import HERE, start
 from phasecast.core.errors import RecipeFailed, RunInterrupted, StoreError
 from phasecast.lab import Store, checkpoint, load, resume, run
-from phasecast.lab.results import read
+from phasecast.lab.tables import read
 
 
 def arrays(found) -> dict[str, np.ndarray]:

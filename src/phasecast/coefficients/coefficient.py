@@ -14,6 +14,8 @@ from typing import Any
 from phasecast.core.errors import BadInput, OutsideRegime
 from phasecast.core.results import Prediction
 
+LARGEST_CONSTANT = 4.0
+
 
 @dataclass(frozen=True, eq=False)
 class Coefficient(Prediction):
@@ -27,8 +29,8 @@ class Coefficient(Prediction):
         .. math:: n\\beta\\,E[L-L^*] = \\lambda - \\frac{m-1}{\\log n\\beta} + O(\\log^{-2} n\\beta)
 
         from the derivative of :math:`\\log Z = -\\lambda\\log n\\beta + (m-1)\\log\\log n\\beta` (Cullen et al.
-        2026, eq. 10). The scale of the neighbourhood shifts :math:`\\log n\\beta` by an unknown constant, so
-        the whole correction is also given as the systematic width.
+        2026, eq. 10). The scale of the neighbourhood shifts :math:`\\log n\\beta` by an unknown constant; taking
+        it to be 4 at most, a factor of e⁴ in scale, gives the systematic width.
 
         >>> Coefficient(1, multiplicity=2).at(nbeta=math.exp(10)).value
         0.9
@@ -46,23 +48,15 @@ class Coefficient(Prediction):
             float(self.value) - shift,
             regime=f"nβ = {nbeta:g}, to first order in 1/log nβ",
             source=self.source,
-            systematic=shift,
+            systematic=shift * min(1.0, LARGEST_CONSTANT / math.log(nbeta)),
             kind=self.kind,
             name=self.name,
         )
 
     def plain(self) -> dict[str, Any]:
         shown = super().plain()
-        return {
-            "name": self.name,
-            "lambda": shown["value"],
-            "lambda_float": shown["value_float"],
-            "multiplicity": self.multiplicity,
-            "kind": self.kind,
-            "regime": self.regime,
-            "source": self.source,
-        }
+        lambdas = {"lambda": shown["value"], "lambda_float": shown["value_float"]}
+        return {**shown, **lambdas, "multiplicity": self.multiplicity}
 
-    def _rows(self) -> list[tuple[str, str]]:
-        predicted, *rest = super()._rows()
-        return [predicted, ("multiplicity", str(self.multiplicity)), *rest]
+    def words(self) -> str:
+        return f"{super().words()}, m = {self.multiplicity}"

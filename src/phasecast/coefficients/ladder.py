@@ -17,6 +17,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from phasecast.coefficients.neighbourhood import RADIUS, near
 from phasecast.core.errors import BadInput
 from phasecast.core.precision import float64
 from phasecast.core.problem import Problem
@@ -30,7 +31,7 @@ RESOLVED = 1e-3  # the largest difference between two grids that still counts as
 
 
 def temperature_ladder(
-    problem: Problem, *, radius: float = 0.5, nbetas: np.ndarray = NBETAS, nodes: int = NODES
+    problem: Problem, *, radius: float = RADIUS, nbetas: np.ndarray = NBETAS, nodes: int = NODES
 ) -> Measurement:
     """λ of a two-parameter problem from nβ E[L − L*] in a box of half-width ``radius``, taken to nβ → ∞.
 
@@ -71,7 +72,10 @@ def fit_ladder(values: np.ndarray, errors: np.ndarray, nbetas: np.ndarray) -> Me
             name=name,
         )
     logs = np.log(nbetas)
-    laws: dict[int, Callable[[np.ndarray, np.ndarray], tuple[float, float]]] = {1: _power, 2: _logarithm}
+    laws: dict[int, Callable[[np.ndarray, np.ndarray], tuple[float, float]]] = {
+        1: lambda _, v: _power(v),
+        2: _logarithm,
+    }
     misses = {m: abs(law(logs[:-1], values[:-1])[1] - values[-1]) for m, law in laws.items()}
     settled = abs(values[-1] - values[-2]) <= errors[-1] + errors[-2]
     multiplicity = 1 if settled else min(misses, key=lambda m: misses[m])
@@ -86,7 +90,7 @@ def fit_ladder(values: np.ndarray, errors: np.ndarray, nbetas: np.ndarray) -> Me
     )
 
 
-def _power(logs: np.ndarray, values: np.ndarray) -> tuple[float, float]:
+def _power(values: np.ndarray) -> tuple[float, float]:
     """The limit of λ + C·nβ^(−δ) and its next rung, from the last three rungs (Aitken's Δ²)."""
     first, second = values[-2] - values[-3], values[-1] - values[-2]
     if abs(second) < 1e-13 or abs(second) >= abs(first):
@@ -111,27 +115,28 @@ def _logarithm(logs: np.ndarray, values: np.ndarray) -> tuple[float, float]:
 def _quadrature(problem: Problem, radius: float, nbetas: np.ndarray, nodes: int) -> np.ndarray:
     import jax
     import jax.numpy as jnp
-    from jax.flatten_util import ravel_pytree
 
     if nodes < 2 * PANEL:
         raise BadInput(f"{nodes} nodes are too few", f"use at least {4 * PANEL}")
+    place = near(problem, radius)
+    if place.size != 2:
+        raise BadInput(f"the quadrature grid is for two parameters, not {place.size}", "measure by volume scaling")
+    offsets, weights = _log_grid(nodes // PANEL)
+    offsets = np.concatenate([-offsets[::-1], offsets]) * radius
+    weights = np.concatenate([weights[::-1], weights])
+
+    @jax.jit
+    def on_grid(x: jax.Array) -> jax.Array:
+        return jax.vmap(lambda a: jax.vmap(lambda b: place.excess(jnp.stack([a, b])))(x))(x)
+
     with float64():
-        centre, unravel = ravel_pytree(jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype=float), problem.params))
-        if centre.size != 2:
-            raise BadInput(f"the quadrature grid is for two parameters, not {centre.size}", "measure by volume scaling")
-        offsets, weights = _log_grid(nodes // PANEL)
-        offsets = np.concatenate([-offsets[::-1], offsets]) * radius
-        weights = np.concatenate([weights[::-1], weights])
-        lowest = problem.value(unravel(centre))
-
-        def loss(x: jax.Array, y: jax.Array) -> jax.Array:
-            return problem.value(unravel(centre + jnp.stack([x, y]))) - lowest
-
-        @jax.jit
-        def on_grid(x: jax.Array) -> jax.Array:
-            return jax.vmap(lambda a: jax.vmap(lambda b: loss(a, b))(x))(x)
-
         losses = np.asarray(on_grid(jnp.asarray(offsets)))
+    place.check_minimum(float(losses.min()))
+    if place.resolution * nbetas.max() > RESOLVED:
+        raise BadInput(
+            f"the loss is not zero at params, so differences below {place.resolution:.1g} are rounding noise",
+            "subtract the minimum inside the loss, or use smaller nbetas",
+        )
     area = np.outer(weights, weights)
     rungs = []
     for nbeta in nbetas:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from phasecast.coefficients.coefficient import Coefficient
-from phasecast.core.errors import BadInput
+from phasecast.core.errors import BadInput, whole_number
 from phasecast.models.landscapes import Landscape
 
 NORMAL_CROSSING = "poles of ζ(z) at a normal crossing (Watanabe 2009)"
@@ -26,8 +26,8 @@ def monomial(powers: Sequence[int], prior: Sequence[int] | None = None) -> Coeff
     prior = [0] * len(powers) if prior is None else prior
     if len(prior) != len(powers):
         raise BadInput(f"{len(prior)} prior powers for {len(powers)} variables", "give one for each variable")
-    if any(power < 0 for power in powers) or any(power < 0 for power in prior):
-        raise BadInput("powers of a monomial cannot be negative", "use integers ≥ 0")
+    for power in (*powers, *prior):
+        whole_number("a power", power, 0)
     ratios = [Fraction(h + 1, a) for a, h in zip(powers, prior, strict=True) if a > 0]
     if not ratios:
         raise BadInput("a constant has no learning coefficient", "give at least one power > 0")

@@ -14,30 +14,31 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
-from phasecast.core.errors import BadInput
+from phasecast.coefficients.neighbourhood import RADIUS, near
+from phasecast.core.errors import BadInput, whole_number
 from phasecast.core.precision import float64
 from phasecast.core.problem import Problem
 from phasecast.core.results import Measurement, Status
 
-EPSILONS = np.logspace(-28, -12, 9)
+EPSILONS = np.logspace(-28, -12, 17)
 REACH = 24 * math.log(10)  # log-uniform offsets go down to 10⁻²⁴ of the radius, far below any ε above
 MOST_PARAMETERS = 6  # the weights' variance grows like 2^d
-FEWEST_BLOCKS = 8  # below, a jackknife error is itself mostly noise
-DRIFT_LIMIT = 3.0  # standard errors between the two halves of the ladder before a law is rejected
-SMALL_DRIFT = 0.1  # of what a logarithm would do: below, a drift is added to the error instead
+FEWEST_BLOCKS = 20  # below, a jackknife error is itself mostly noise
+DRIFT_LIMIT = 4.0  # standard errors between the two halves of the ladder before a law is rejected
+SLOWEST = 1 / 12  # the smallest power of ε by which V is taken to approach its law; a cusp has this one
 
 
 def volume_scaling(
     problem: Problem,
     *,
-    radius: float = 0.5,
+    radius: float = RADIUS,
     epsilons: np.ndarray = EPSILONS,
     samples: int = 100_000,
     blocks: int = 32,
+    multiplicity: int | None = None,
     seed: int = 0,
 ) -> Measurement:
     """λ of a problem with few parameters, by volume scaling in a box of half-width ``radius`` around w*.
@@ -46,14 +47,18 @@ def volume_scaling(
     ----------
     epsilons: the thresholds of V(ε), as many as the fit should use, all small.
     samples, blocks: draws in a block, and how many blocks.
+    multiplicity: the number of logarithms plus one, where theory knows it; otherwise a V that bends is refused, because
+        a logarithm and a slow power of ε look alike over any range that can be reached.
 
     >>> from phasecast.models import LANDSCAPES
     >>> lam = volume_scaling(LANDSCAPES["x⁴+y⁴"].problem())
     >>> abs(lam.value - 0.5) < 4 * lam.error
     True
     """
+    epsilons = _checked(epsilons)
+    whole_number("blocks", blocks, FEWEST_BLOCKS)
     block = volume_sampler(problem, radius=radius, epsilons=epsilons, samples=samples, seed=seed)
-    return fit_volume(np.stack([block(index) for index in range(blocks)]), epsilons, parameters=_size(problem))
+    return fit_volume(np.stack([block(index) for index in range(blocks)]), epsilons, multiplicity)
 
 
 def volume_sampler(
@@ -62,143 +67,101 @@ def volume_sampler(
     """A function from the number of a block to its estimate of V at each of ``epsilons``; the same each time."""
     import jax
     import jax.numpy as jnp
-    from jax.flatten_util import ravel_pytree
 
-    if not radius > 0:
-        raise BadInput(f"radius {radius:g} is no box", "use a positive half-width")
-    size = _size(problem)
-    if size > MOST_PARAMETERS:
+    epsilons = _checked(epsilons)
+    whole_number("samples", samples, 2)
+    place = near(problem, radius)
+    if place.size > MOST_PARAMETERS:
         raise BadInput(
-            f"volume scaling by direct draws is for at most {MOST_PARAMETERS} parameters, not {size}",
+            f"volume scaling by direct draws is for at most {MOST_PARAMETERS} parameters, not {place.size}",
             "measure a smaller problem",
         )
-    with float64():
-        centre, unravel = ravel_pytree(jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype=float), problem.params))
-        lowest = float(problem.value(unravel(centre)))
-        thresholds = jnp.asarray(epsilons)
-    if not math.isfinite(lowest):
-        raise BadInput(f"the loss at params is {lowest}", "give parameters at which it is finite")
-    resolution = 1e4 * np.finfo(float).eps * abs(lowest)
-    if resolution > np.min(epsilons):
+    if place.resolution > np.min(epsilons):
         raise BadInput(
-            f"the loss at params is {lowest:g}, so differences below {resolution:.1g} are rounding noise",
+            f"the loss is not zero at params, so differences below {place.resolution:.1g} are rounding noise",
             "subtract the minimum inside the loss, or use larger epsilons",
         )
+    lattice = _lattice(samples, place.size)
 
     @jax.jit
-    def volumes(key: jax.Array) -> jax.Array:
-        points = (jax.random.uniform(key, (size,), dtype=float) + _lattice(samples, size)) % 1
+    def volumes(key: jax.Array) -> tuple[jax.Array, jax.Array]:
+        points = (jax.random.uniform(key, (place.size,), dtype=float) + lattice) % 1
         sign = jnp.where(points < 0.5, 1.0, -1.0)
         points = (2 * points) % 1
         position = (2 * points) % 1
         distance = jnp.where(points < 0.5, position, jnp.exp(-REACH * position))
         log_density = jnp.where(distance > math.exp(-REACH), 1 / (REACH * distance), 0.0)
         weights = jnp.prod(1 / (0.5 + 0.5 * log_density), axis=1)
-        losses = jax.vmap(lambda offset: problem.value(unravel(centre + offset)))(radius * sign * distance)
-        below = (losses - lowest)[:, None] < thresholds[None, :]
-        return jnp.mean(weights[:, None] * below, axis=0)
+        losses = jax.vmap(place.excess)(radius * sign * distance)
+        below = losses[:, None] < jnp.asarray(epsilons)[None, :]
+        return jnp.mean(weights[:, None] * below, axis=0), jnp.min(losses)
 
     def block(index: int) -> np.ndarray:
         with float64():
-            return np.asarray(volumes(jax.random.fold_in(jax.random.key(seed), index)))
+            found, lowest = volumes(jax.random.fold_in(jax.random.key(seed), index))
+            place.check_minimum(float(lowest))
+            return np.asarray(found)
 
     return block
 
 
-def fit_volume(volumes: np.ndarray, epsilons: np.ndarray, *, parameters: int) -> Measurement:
-    """λ and the multiplicity from V, of shape (block, epsilon).
+def fit_volume(volumes: np.ndarray, epsilons: np.ndarray, multiplicity: int | None = None) -> Measurement:
+    """λ from V, of shape (block, epsilon), as the law of its smaller half of ε says.
 
-    The smallest multiplicity is taken under which the lower and the upper half of the ladder give the same λ. How
-    far one more power of log 1/ε would move the two apart is known; where the draws are too few to see that, the
-    result is refused.
+    The larger half is there to see whether the law holds: λ must be the same in both. If V approaches its law by a
+    power of ε of at least 1/12, what is left of the approach in the smaller half is a known share of the difference,
+    and enters the error. Without a given multiplicity, one logarithm must be excluded by the draws.
     """
-    blocks = len(volumes)
-    if blocks < FEWEST_BLOCKS:
-        raise BadInput(f"{blocks} blocks are too few for an error bar", f"use at least {FEWEST_BLOCKS}")
-    if len(epsilons) < 2 * (parameters + 1):
-        raise BadInput(
-            f"{len(epsilons)} epsilons are too few to tell multiplicities up to {parameters} apart",
-            f"use at least {2 * (parameters + 1)}",
-        )
+    if len(volumes) < FEWEST_BLOCKS:
+        raise BadInput(f"{len(volumes)} blocks are too few for an error bar", f"use at least {FEWEST_BLOCKS}")
+    m = 1 if multiplicity is None else whole_number("multiplicity", multiplicity, 1)
+    logs = -np.log(_checked(epsilons))
+    small, large = logs >= np.median(logs), logs <= np.median(logs)
+    if np.sum(small) < m + 3:
+        raise BadInput(f"{len(epsilons)} epsilons are too few to fit", f"use at least {2 * (m + 3)}")
+    mean, spread = _mean_and_spread(volumes)
     name = "λ by volume scaling"
-    if not (volumes.mean(axis=0) > 0).all():
-        return Measurement(
-            math.nan,
-            math.nan,
-            Status.REFUSED,
-            error_kind="mcse",
-            reasons=("no draw fell below the smallest ε: use more samples or larger epsilons",),
-            name=name,
-        )
-    law = _try(1, volumes, epsilons)
-    while law.drifts and law.multiplicity < parameters:
-        law = _try(law.multiplicity + 1, volumes, epsilons)
-    everywhere = np.full(len(epsilons), True)
-    estimate, error = _jackknife(lambda v, s: _fit(v, s, epsilons, everywhere, law.multiplicity), volumes)
-    if abs(law.drift) > DRIFT_LIMIT * law.drift_error:  # too small for a logarithm, too large for chance
-        error = math.hypot(error, law.drift)
+    if not 0 < mean.min() < mean.max() < 1:
+        where = "no draw fell below the smallest" if mean.min() <= 0 else "the whole box lies below the largest"
+        reason = f"{where} ε: use more samples or other epsilons"
+        return Measurement(math.nan, math.nan, Status.REFUSED, error_kind="mcse", reasons=[reason], name=name)
+
+    def drift(volume: np.ndarray, spread: np.ndarray) -> float:
+        return _fit(volume, spread, logs, small, m) - _fit(volume, spread, logs, large, m)
+
+    moved, moved_error = _jackknife(drift, volumes)
+    estimate, error = _jackknife(lambda volume, spread: _fit(volume, spread, logs, small, m), volumes)
+    left = math.exp(-SLOWEST * (logs[small].mean() - logs[large].mean()))
     reasons = []
-    if law.drifts:
+    if abs(moved) > DRIFT_LIMIT * moved_error:
         reasons.append(
-            f"λ still moves by {law.drift:.2g} between large and small ε: use smaller epsilons or a smaller radius"
+            f"λ still moves by {moved:.2g} between large and small ε: use smaller epsilons or a smaller radius, or say "
+            "the multiplicity if theory knows it"
         )
-    elif law.multiplicity < parameters and law.resolution < 1:
-        reasons.append(
-            f"too few draws to tell multiplicity {law.multiplicity} from {law.multiplicity + 1}: "
-            f"use {max(2, math.ceil(law.resolution**-2))} times as many samples"
-        )
+    elif multiplicity is None:
+        ideal = np.exp(-estimate * logs) * logs  # what one logarithm would do
+        resolution = drift(ideal, ideal * spread / mean) / (2 * DRIFT_LIMIT * moved_error)
+        if resolution < 1:
+            reasons.append(
+                f"too few draws to exclude a logarithm: use {max(2, math.ceil(resolution**-2))} times as many samples, "
+                "or say the multiplicity if theory knows it"
+            )
     return Measurement(
         estimate,
-        error,
+        math.hypot(error, moved * left / (1 - left)),
         Status.REFUSED if reasons else Status.OK,
-        diagnostics={"multiplicity": law.multiplicity, "drift": law.drift, "blocks": blocks},
+        diagnostics={"drift": moved, "drift_error": moved_error, "blocks": len(volumes)},
         error_kind="mcse",
         reasons=reasons,
         name=name,
     )
 
 
-@dataclass(frozen=True)
-class _Law:
-    """How well V ~ ε^λ (log 1/ε)^(m−1) holds: the λ of small ε minus the λ of large ε, which should be zero.
-
-    ``expected`` is what that drift would be if there were one more logarithm.
-    """
-
-    multiplicity: int
-    drift: float
-    drift_error: float
-    expected: float
-
-    @property
-    def drifts(self) -> bool:
-        return abs(self.drift) > max(DRIFT_LIMIT * self.drift_error, SMALL_DRIFT * self.expected)
-
-    @property
-    def resolution(self) -> float:
-        """Above 1, one logarithm more or less is told apart in all but rare cases."""
-        return self.expected / (2 * DRIFT_LIMIT * self.drift_error) if self.drift_error else math.inf
-
-
-def _try(multiplicity: int, volumes: np.ndarray, epsilons: np.ndarray) -> _Law:
-    logs = -np.log(epsilons)
-    small, large = logs >= np.median(logs), logs <= np.median(logs)
-
-    def drift(volume: np.ndarray, spread: np.ndarray) -> float:
-        return _fit(volume, spread, epsilons, small, multiplicity) - _fit(volume, spread, epsilons, large, multiplicity)
-
-    mean, spread = _mean_and_spread(volumes)
-    slope = np.polyfit(-logs, np.log(mean), 1)[0]
-    one_more = np.exp(-slope * logs) * logs**multiplicity
-    return _Law(multiplicity, *_jackknife(drift, volumes), drift(one_more, one_more * spread / mean))
-
-
-def _fit(volume: np.ndarray, spread: np.ndarray, epsilons: np.ndarray, use: np.ndarray, m: int) -> float:
+def _fit(volume: np.ndarray, spread: np.ndarray, logs: np.ndarray, use: np.ndarray, m: int) -> float:
     """The λ for which V ε^(−λ) is closest to a polynomial of degree m−1 in log 1/ε, in relative errors."""
     from scipy.optimize import minimize_scalar
 
-    v, relative_error = volume[use], spread[use] / volume[use]
-    logs = -np.log(epsilons[use])
+    v, relative_error, logs = volume[use], spread[use] / volume[use], logs[use]
     slope = np.polyfit(-logs, np.log(v), 1)[0]
 
     def misfit(exponent: float) -> float:
@@ -228,15 +191,17 @@ def _mean_and_spread(volumes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return volumes.mean(axis=0), volumes.std(axis=0, ddof=1) / math.sqrt(len(volumes))
 
 
+def _checked(epsilons: np.ndarray) -> np.ndarray:
+    """Thresholds as an array, all different, positive and in order."""
+    array = np.asarray(epsilons, dtype=float)
+    if array.ndim != 1 or not (np.all(array > 0) and np.all(np.diff(array) > 0)):
+        raise BadInput("epsilons are not an increasing row of positive numbers", "use np.logspace(-28, -12, 17)")
+    return array
+
+
 def _lattice(samples: int, size: int) -> np.ndarray:
     """Points that fill the unit cube evenly: multiples of the powers of 1/φ, with φ^(size+1) = φ + 1."""
     golden = 2.0
     for _ in range(64):
         golden = (1 + golden) ** (1 / (size + 1))
     return np.arange(samples)[:, None] * golden ** -np.arange(1.0, size + 1) % 1
-
-
-def _size(problem: Problem) -> int:
-    import jax
-
-    return sum(int(np.size(leaf)) for leaf in jax.tree.leaves(problem.params))

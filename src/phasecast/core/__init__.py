@@ -1,7 +1,7 @@
 """The words everything else is said in: problems, predictions, measurements, comparisons, claims, errors."""
 
-from phasecast.core.claim import Claim, ClaimVerdict, Finding
-from phasecast.core.precision import float64, in_float64
+from phasecast.core.claim import Claim, ClaimVerdict, Finding, RecipeCheck
+from phasecast.core.precision import float64
 from phasecast.core.problem import Problem
 from phasecast.core.results import Comparison, Measurement, Prediction, Result, Status, Verdict
 
@@ -13,9 +13,9 @@ __all__ = [
     "Measurement",
     "Prediction",
     "Problem",
+    "RecipeCheck",
     "Result",
     "Status",
     "Verdict",
     "float64",
-    "in_float64",
 ]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any
 
 from phasecast.core.errors import BadInput
-from phasecast.core.results import Comparison
+from phasecast.core.results import Comparison, Result
 
 LONGEST_COUNTEREXAMPLE = 10
 
@@ -30,6 +31,20 @@ class Finding:
     found: str
     comparisons: tuple[Comparison, ...] = field(default=())
 
+    def plain(self) -> dict[str, Any]:
+        """The finding for other programs."""
+        comparisons = [comparison.plain() for comparison in self.comparisons]
+        return {"verdict": str(self.verdict), "words": self.found, "comparisons": comparisons}
+
+
+@dataclass(frozen=True)
+class RecipeCheck:
+    """A check that is an experiment: run a recipe with a spec, then judge its answers, named comparisons."""
+
+    recipe: str
+    spec: Mapping[str, Any]
+    judge: Callable[[Mapping[str, Result]], Finding]
+
 
 @dataclass(frozen=True)
 class Claim:
@@ -42,7 +57,7 @@ class Claim:
     statement: what the paper says.
     verdict: what we found.
     why: the reason in one or two sentences.
-    check: computes a :class:`Finding` afresh; ``claims verify`` runs it.
+    check: a function that computes a :class:`Finding` afresh, or a recipe with a judge; ``claims verify`` runs it.
     ours: our version of the statement, where the paper's needs one.
     counterexample: at most ten lines of Python that print the contradiction, where the claim does not hold as
         printed.
@@ -53,7 +68,7 @@ class Claim:
     statement: str
     verdict: ClaimVerdict
     why: str
-    check: Callable[[], Finding]
+    check: Callable[[], Finding] | RecipeCheck
     ours: str = ""
     counterexample: str = ""
 
@@ -69,3 +84,15 @@ class Claim:
                 f"the counterexample of claim '{self.id}' is too long",
                 f"use {LONGEST_COUNTEREXAMPLE} lines at most",
             )
+
+    def plain(self) -> dict[str, Any]:
+        """The claim for other programs."""
+        return {
+            "id": self.id,
+            "source": self.source,
+            "statement": self.statement,
+            "verdict": str(self.verdict),
+            "why": self.why,
+            "ours": self.ours or None,
+            "counterexample": self.counterexample or None,
+        }

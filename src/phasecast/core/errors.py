@@ -62,8 +62,6 @@ class RecipeFailed(PhasecastError):
 class RunInterrupted(KeyboardInterrupt):
     """The run with this id was stopped by the user between two chunks; it can be resumed: exit code 130."""
 
-    exit_code = 130
-
     def __init__(self, run: str, progress: str):
         self.run, self.progress = run, progress
         super().__init__(f"{run} stopped at {progress}; go on with `phasecast runs resume {run}`")
@@ -79,3 +77,10 @@ def unknown(kind: str, name: str, choices: Iterable[str]) -> BadInput:
     if near:
         return BadInput(f"unknown {kind} '{name}'", f"did you mean '{near[0]}'?")
     return BadInput(f"unknown {kind} '{name}'", f"choose one of: {', '.join(choices) or '(there are none)'}")
+
+
+def whole_number(name: str, value: object, least: int) -> int:
+    """``value`` if it is an integer of at least ``least``, else bad input."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise BadInput(f"{name} is {value!r}", f"use an integer ≥ {least}")
+    return value

@@ -6,15 +6,10 @@ precision for the length of a ``with`` block, outside every ``jit``; float32 cod
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import ParamSpec, TypeVar
 
 from phasecast.core.errors import BadInput
-
-Arguments = ParamSpec("Arguments")
-Returned = TypeVar("Returned")
 
 
 @contextmanager
@@ -36,14 +31,3 @@ def float64() -> Iterator[None]:
         raise BadInput("float64() was entered inside a jitted function", "enter it around the outermost call")
     with jax.enable_x64(True):
         yield
-
-
-def in_float64(function: Callable[Arguments, Returned]) -> Callable[Arguments, Returned]:
-    """Decorate a function so that its whole body runs inside :func:`float64`."""
-
-    @functools.wraps(function)
-    def wrapped(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Returned:
-        with float64():
-            return function(*args, **kwargs)
-
-    return wrapped

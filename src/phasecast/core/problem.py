@@ -66,7 +66,7 @@ def _rows(data: Any) -> int:
 
 
 def _leaves(tree: Any) -> list[Any]:
-    """The arrays in nested dicts, lists and tuples; written out because core imports no JAX."""
+    """The arrays in nested dicts, lists and tuples, found without waiting for JAX to be imported."""
     if isinstance(tree, dict):
         return [leaf for item in tree.values() for leaf in _leaves(item)]
     if isinstance(tree, list | tuple):

@@ -49,6 +49,9 @@ class Result:
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
+        before = Result._kinds.get(cls.__name__)
+        if before is not None and before.__module__ != cls.__module__:
+            raise TypeError(f"there is a result called {cls.__name__} in {before.__module__}; use another name")
         Result._kinds[cls.__name__] = cls
 
     def to_json(self) -> str:
@@ -142,6 +145,7 @@ class Prediction(Result):
     def __post_init__(self) -> None:
         if self.kind not in self.KINDS:
             raise BadInput(f"a prediction cannot be '{self.kind}'", f"choose one of: {', '.join(self.KINDS)}")
+        object.__setattr__(self, "value", _as_value(self.value))
         if not np.all(np.asarray(self.systematic) >= 0):
             raise BadInput("a systematic width cannot be negative", "give its size, or 0 for an exact form")
 
@@ -163,10 +167,14 @@ class Prediction(Result):
             "systematic": codec.plain(self.systematic),
         }
 
-    def _rows(self) -> list[tuple[str, str]]:
+    def words(self) -> str:
+        """The value as a person would write it, with ≤ or ≥ for a bound."""
         sign = {"upper-bound": "≤ ", "lower-bound": "≥ "}.get(self.kind, "")
-        rows = [("predicted", sign + show(self.value, self.systematic))]
-        return rows + [(label, text) for label, text in (("regime", self.regime), ("source", self.source)) if text]
+        return sign + show(self.value, self.systematic)
+
+    def _rows(self) -> list[tuple[str, str]]:
+        more = (("regime", self.regime), ("source", self.source))
+        return [("predicted", self.words()), *((label, text) for label, text in more if text)]
 
 
 @dataclass(frozen=True, eq=False, init=False)
@@ -175,7 +183,8 @@ class Measurement(Result):
 
     ``value`` raises :class:`Refused` where ``status`` is refused; ``estimate`` is always there to look at.
     ``reasons`` say, for a warning or a refusal, what is the matter and what to do.
-    ``error_kind`` is one of ``mcse``, ``seeds``, ``datasets``, ``quadrature``.
+    ``error_kind`` is one of ``mcse``, ``seeds``, ``datasets``, ``quadrature``. A kind of measurement with fields of its
+    own derives from this one, as a frozen dataclass with ``init=False``; its fields are keywords.
 
     >>> print(Measurement(0.5003, 0.0011, error_kind="mcse", name="λ"))
     λ
@@ -203,27 +212,40 @@ class Measurement(Result):
         error_kind: str = "mcse",
         reasons: tuple[str, ...] | list[str] = (),
         name: str = "",
+        **more: Any,
     ):
-        if error_kind not in self.ERROR_KINDS:
-            raise BadInput(f"unknown kind of error '{error_kind}'", f"choose one of: {', '.join(self.ERROR_KINDS)}")
+        given = {
+            "estimate": value,
+            "error": error,
+            "status": status,
+            "diagnostics": dict(diagnostics or {}),
+            "error_kind": error_kind,
+            "reasons": reasons,
+            "name": name,
+            **more,
+        }
+        for entry in dataclasses.fields(self):
+            if entry.name not in given and entry.default_factory is not dataclasses.MISSING:
+                given[entry.name] = entry.default_factory()
+            object.__setattr__(self, entry.name, given.pop(entry.name, entry.default))
+        if given:
+            raise TypeError(f"{type(self).__name__} has no {', '.join(given)}")
+        self.__post_init__()
+
+    def __post_init__(self) -> None:
+        if self.error_kind not in self.ERROR_KINDS:
+            choices = ", ".join(self.ERROR_KINDS)
+            raise BadInput(f"unknown kind of error '{self.error_kind}'", f"choose one of: {choices}")
         try:
-            status = Status(status)
+            object.__setattr__(self, "status", Status(self.status))
         except ValueError:
-            raise BadInput(f"unknown status '{status}'", f"choose one of: {', '.join(Status)}") from None
-        if np.any(np.asarray(error) < 0):
+            raise BadInput(f"unknown status '{self.status}'", f"choose one of: {', '.join(Status)}") from None
+        object.__setattr__(self, "reasons", tuple(self.reasons))
+        object.__setattr__(self, "estimate", _as_value(self.estimate))
+        if np.any(np.asarray(self.error) < 0):
             raise BadInput("a standard error cannot be negative", "give its size")
-        if status is not Status.OK and not reasons:
-            raise BadInput(f"a result with status '{status}' needs a reason", "say what is wrong and what to do")
-        for attribute, content in (
-            ("estimate", value),
-            ("error", error),
-            ("status", status),
-            ("diagnostics", dict(diagnostics or {})),
-            ("error_kind", error_kind),
-            ("reasons", tuple(reasons)),
-            ("name", name),
-        ):
-            object.__setattr__(self, attribute, content)
+        if self.status is not Status.OK and not self.reasons:
+            raise BadInput(f"a result with status '{self.status}' needs a reason", "say what is wrong and what to do")
 
     @property
     def value(self) -> Value:
@@ -350,6 +372,11 @@ def show(value: Value, error: float | np.ndarray = 0.0) -> str:
     if abs(number) >= 1e6 or digits > 12:
         return f"{number:.6g} ± {width:.2g}"
     return f"{number:.{digits}f} ± " + (f"{width:.{digits}f}" if digits <= 5 else f"{width:.1e}")
+
+
+def _as_value(value: Any) -> Value:
+    """Lists and JAX arrays as numpy arrays; numbers as they are."""
+    return value if isinstance(value, int | float | Fraction) else np.asarray(value)
 
 
 def _floats(value: Any) -> np.ndarray:

@@ -2,11 +2,11 @@
 
 from phasecast.lab.engines.local import LocalEngine
 from phasecast.lab.recipe import RECIPES, Captioned, Chunk, Conclusion, Recipe, find_recipe
-from phasecast.lab.results import Table
 from phasecast.lab.runs import Run, load, resume, run
 from phasecast.lab.spec import DataFile, Factory, Spec
 from phasecast.lab.store import Store
-from phasecast.lab.sweep import Sweep, Swept, execute_sweep, make_sweep, read_sweep
+from phasecast.lab.sweeps import Sweep, Swept, make_sweep, read_sweep, sweep
+from phasecast.lab.tables import Table
 
 __all__ = [
     "RECIPES",
@@ -23,11 +23,11 @@ __all__ = [
     "Sweep",
     "Swept",
     "Table",
-    "execute_sweep",
     "find_recipe",
     "load",
     "make_sweep",
     "read_sweep",
     "resume",
     "run",
+    "sweep",
 ]

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from phasecast.core.errors import BadInput, PhasecastError, RecipeFailed, RunInterrupted, StoreError
-from phasecast.lab import checkpoint, results
+from phasecast.lab import checkpoint, tables
 from phasecast.lab.files import disk_errors, read_json
 from phasecast.lab.progress import Progress
 from phasecast.lab.provenance import provenance
@@ -33,6 +33,8 @@ class Driver:
     def __init__(
         self, recipe: Recipe, spec: Spec, folder: RunFolder, progress: Progress, checkpoint_every: float | None
     ):
+        if checkpoint_every is not None and not checkpoint_every > 0:
+            raise BadInput(f"checkpoints every {checkpoint_every:g} seconds", "use a positive number of seconds")
         self.recipe, self.spec, self.folder, self.progress = recipe, spec, folder, progress
         self.checkpoint_every = checkpoint_every
         self.start = (time.monotonic(), time.process_time())
@@ -67,7 +69,7 @@ class Driver:
             self.progress.say(note)
         try:
             with disk_errors(self.folder.path):
-                self.writer = results.ResultsWriter(
+                self.writer = tables.ResultsWriter(
                     self.folder.results, self.recipe.layout(self.spec), saved["results"] if saved else None
                 )
             self._work(saved["recipe"] if saved else None)
@@ -97,8 +99,6 @@ class Driver:
                     self.writer.append(chunk.rows)
                 self.status["done"], self.status["total"] = chunk.done, chunk.total
                 self.progress.update(chunk.done, chunk.total, chunk.metric)
-                if chunk.done >= chunk.total:
-                    continue  # nothing is left that a checkpoint could save
                 if stop.is_set() or time.monotonic() - last >= interval:
                     began = time.monotonic()
                     self._checkpoint(chunk.state)
@@ -108,7 +108,7 @@ class Driver:
                 if stop.is_set():
                     self._write("interrupted")
                     self.folder.log("interrupted", done=chunk.done, total=chunk.total)
-                    raise RunInterrupted(self.folder.id, f"{chunk.done} of {chunk.total}")
+                    raise RunInterrupted(self.folder.id, f"{chunk.done} of {chunk.total or '?'}")
 
     def _checkpoint(self, state: Any) -> None:
         self.number += 1
@@ -124,7 +124,7 @@ class Driver:
     def _conclude(self) -> None:
         with disk_errors(self.folder.path):
             self.writer.finish()
-        conclusion = self.recipe.conclude(self.spec, results.read(self.folder.results))
+        conclusion = self.recipe.conclude(self.spec, tables.read(self.folder.results))
         self.status["summary"] = conclusion.summary()
         self._write(str(conclusion.status), durable=True)
         self.folder.log("finished", status=str(conclusion.status))

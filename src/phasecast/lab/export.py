@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import secrets
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from phasecast.core.errors import BadInput
-from phasecast.lab.files import disk_errors
+from phasecast.lab.files import disk_errors, replacing
 from phasecast.lab.runs import Run
 
 if TYPE_CHECKING:
@@ -20,19 +20,17 @@ def export(run: Run, to: Path) -> list[Path]:
         raise BadInput(f"'{to.name}' is neither NetCDF nor CSV", "end the name in .nc or .csv")
     if not to.absolute().parent.is_dir():
         raise BadInput(f"there is no folder {to.absolute().parent}", "make it first")
-    tree = run.results()
+    tree = run.results().assign_attrs(run=run.id, spec=json.dumps(run.folder.spec(), ensure_ascii=False))
     with disk_errors(to):
         if to.suffix == ".nc":
-            partial = _beside(to)
-            _plain_strings(tree).to_netcdf(partial, engine="h5netcdf")
-            partial.replace(to)
+            with replacing(to) as partial:
+                _plain_strings(tree).to_netcdf(partial, engine="h5netcdf")
             return [to]
         written = []
         for name, node in tree.children.items():
             path = to.with_name(f"{to.stem}-{name}.csv")
-            partial = _beside(path)
-            _plain_strings(node).to_dataset().to_dataframe().to_csv(partial)
-            partial.replace(path)
+            with replacing(path) as partial:
+                _plain_strings(node).to_dataset().to_dataframe().to_csv(partial)
             written.append(path)
         return written
 
@@ -49,7 +47,3 @@ def _plain_strings(tree: xr.DataTree) -> xr.DataTree:
         return dataset.assign_coords(labels)
 
     return tree.map_over_datasets(convert)
-
-
-def _beside(path: Path) -> Path:
-    return path.with_name(f".{path.name}.{secrets.token_hex(4)}.partial")

@@ -14,22 +14,28 @@ from typing import Any
 from phasecast.core.errors import StoreError
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
-_FORBIDDEN = {errno.EROFS, errno.EACCES, errno.EPERM}
+_FORBIDDEN = {errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR}
 
 
 def write_atomically(path: Path, *pieces: bytes | memoryview, durable: bool = False) -> None:
     """Replace ``path`` by the pieces one after the other, in one step; ``durable`` also survives a power cut."""
+    with replacing(path) as temporary, open(temporary, "wb") as file:
+        for piece in pieces:
+            file.write(piece)
+        if durable:
+            file.flush()
+            os.fsync(file.fileno())
+    if durable:
+        _sync_folder(path.parent)
+
+
+@contextlib.contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A path beside ``path`` to write to; it takes the place of ``path`` when the block ends well, else it goes."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}.partial")
     try:
-        with open(temporary, "wb") as file:
-            for piece in pieces:
-                file.write(piece)
-            if durable:
-                file.flush()
-                os.fsync(file.fileno())
+        yield temporary
         temporary.replace(path)
-        if durable:
-            _sync_folder(path.parent)
     except BaseException:
         with contextlib.suppress(OSError):
             temporary.unlink(missing_ok=True)

@@ -14,14 +14,14 @@ PLAIN_INTERVAL = 5.0
 class Progress(Protocol):
     """Is told how far a run has come."""
 
-    def update(self, done: int, total: int, metric: tuple[str, float] | None = None) -> None: ...
+    def update(self, done: int, total: int | None, metric: tuple[str, float] | None = None) -> None: ...
     def say(self, line: str) -> None: ...
 
 
 class Silent:
     """Says nothing."""
 
-    def update(self, done: int, total: int, metric: tuple[str, float] | None = None) -> None:
+    def update(self, done: int, total: int | None, metric: tuple[str, float] | None = None) -> None:
         return None
 
     def say(self, line: str) -> None:
@@ -36,17 +36,17 @@ class Plain:
         self._start = self._last = time.monotonic()
         self._first_done: int | None = None
 
-    def update(self, done: int, total: int, metric: tuple[str, float] | None = None) -> None:
+    def update(self, done: int, total: int | None, metric: tuple[str, float] | None = None) -> None:
         now = time.monotonic()
         if self._first_done is None:
             self._first_done, self._start = done, now
-        if now - self._last < self._interval and done < total:
+        if now - self._last < self._interval and done != total:
             return
         self._last = now
         rate = (done - self._first_done) / (now - self._start) if now > self._start else 0.0
-        left = f", {_duration((total - done) / rate)} left" if rate and done < total else ""
+        left = f", {_duration((total - done) / rate)} left" if rate and total and done < total else ""
         watched = f", {metric[0]} {metric[1]:.4g}" if metric else ""
-        self.say(f"{self._title}: {done}/{total}, {_rate(rate)}{left}{watched}")
+        self.say(f"{self._title}: {done}/{total or '?'}, {_rate(rate)}{left}{watched}")
 
     def say(self, line: str) -> None:
         print(line, file=self._stream, flush=True)
@@ -59,7 +59,7 @@ class Bar:
         self._bar = bar
         self._task = bar.add_task(title, total=None, metric="", rate="")
 
-    def update(self, done: int, total: int, metric: tuple[str, float] | None = None) -> None:
+    def update(self, done: int, total: int | None, metric: tuple[str, float] | None = None) -> None:
         speed = self._bar.tasks[0].speed
         self._bar.update(
             self._task,

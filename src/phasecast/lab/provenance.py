@@ -40,15 +40,21 @@ def available_threads() -> int:
 
 
 def pin_threads(count: int, first: int = 0) -> None:
-    """Keep this process to ``count`` cores; to be called before JAX starts its own threads.
+    """Keep this process to ``count`` of its cores, from number ``first`` on; before JAX starts its own threads.
 
     XLA and BLAS size their pools by the cores a process may use and by these variables.
     """
     for variable in THREAD_VARIABLES:
         os.environ[variable] = str(count)
     if hasattr(os, "sched_setaffinity"):
-        cores = sorted(os.sched_getaffinity(0))
+        cores = _cores_at_start()
         os.sched_setaffinity(0, {cores[(first + index) % len(cores)] for index in range(min(count, len(cores)))})
+
+
+@functools.cache
+def _cores_at_start() -> list[int]:
+    """The cores this process had before it was pinned: a dask worker is pinned again with every task."""
+    return sorted(os.sched_getaffinity(0))
 
 
 def _commit(inside: Path) -> str | None:

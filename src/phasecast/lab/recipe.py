@@ -7,15 +7,16 @@ The function is a generator. It is given the spec and the state to go on from (N
 from __future__ import annotations
 
 import importlib
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from phasecast.core.errors import BadInput, unknown
-from phasecast.core.results import Comparison, Measurement, Result, Status
-from phasecast.lab import fingerprint
-from phasecast.lab.results import Rows, Table
+from phasecast.core.results import Comparison, Measurement, Prediction, Result, Status, show
+from phasecast.lab import fingerprint, reference
 from phasecast.lab.spec import Spec
+from phasecast.lab.tables import Rows, Table
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -30,15 +31,45 @@ class Chunk:
     ----------
     state: all that is needed to go on from here: arrays, numbers, strings in dicts, lists and tuples.
     rows: new rows for the tables of the recipe's layout.
-    done, total: pieces finished and pieces in all.
+    done, total: pieces finished, and pieces in all where that is known.
     metric: name and value of the number worth watching, if there is one.
     """
 
     state: Any
     rows: Rows
     done: int
-    total: int
+    total: int | None
     metric: tuple[str, float] | None = None
+
+
+@dataclass(frozen=True)
+class Row:
+    """One answer as people read it: the words for what was predicted, measured and found."""
+
+    name: str
+    predicted: str
+    measured: str
+    verdict: str
+    distance: str
+    prediction: Prediction | None
+    measurement: Measurement | None
+
+    @classmethod
+    def of(cls, name: str, answer: Result) -> Row:
+        compared = isinstance(answer, Comparison)
+        prediction = answer.prediction if compared else answer if isinstance(answer, Prediction) else None
+        measurement = answer.measurement if compared else answer if isinstance(answer, Measurement) else None
+        largest = answer.largest_distance if compared else math.nan
+        distance = "" if math.isnan(largest) else "0.0" if abs(largest) < 0.05 else f"{largest:+.1f}".replace("-", "−")
+        return cls(
+            name,
+            predicted=prediction.words() if prediction else "",
+            measured=show(measurement.estimate, measurement.error) if measurement else "",
+            verdict=str(answer.verdict) if compared else str(measurement.status) if measurement else "",
+            distance=distance,
+            prediction=prediction,
+            measurement=measurement,
+        )
 
 
 @dataclass(frozen=True)
@@ -50,16 +81,13 @@ class Conclusion:
 
     @property
     def status(self) -> Status:
-        """Refused where a measurement is, a warning where a measurement or a comparison gives one, else ok."""
-        worst = Status.OK
-        for answer in self.answers.values():
-            measurement = answer.measurement if isinstance(answer, Comparison) else answer
-            if isinstance(measurement, Measurement):
-                if measurement.status is Status.REFUSED:
-                    return Status.REFUSED
-                if measurement.status is Status.WARNING:
-                    worst = Status.WARNING
-        return worst
+        """Refused where a measurement is, a warning where one is, else ok."""
+        found = {row.measurement.status for row in self.rows() if row.measurement}
+        return next((status for status in (Status.REFUSED, Status.WARNING) if status in found), Status.OK)
+
+    def rows(self) -> list[Row]:
+        """The answers as rows of a table."""
+        return [Row.of(name, answer) for name, answer in self.answers.items()]
 
     def summary(self) -> dict[str, Any]:
         """A few lines for a table of runs and for scripts."""
@@ -103,7 +131,7 @@ class Recipe:
     work: Callable[[Any, Any], Iterator[Chunk]]
     layout: Callable[[Any], Mapping[str, Table]]
     conclude: Callable[[Any, xr.DataTree], Conclusion]
-    figures: Callable[[Any, xr.DataTree], Mapping[str, Captioned]]
+    figures: Callable[[Any, xr.DataTree], Mapping[str, Captioned]] = lambda spec, results: {}
     tiny: Mapping[str, Any] = field(default_factory=dict)
 
     def source_print(self) -> str | None:
@@ -117,10 +145,12 @@ RECIPES: dict[str, str] = {
 """The recipes we ship: name to module, imported when asked for."""
 
 
-def find_recipe(name: str) -> Recipe:
-    """A recipe by its name, or by a reference ``package.module:RECIPE`` to one of the user's own."""
+def find_recipe(name: str | Recipe) -> Recipe:
+    """A recipe by its name, or by a reference ``package.module:RECIPE`` to one of the user's own, or itself."""
+    if isinstance(name, Recipe):
+        return name
     if ":" in name:
-        found = fingerprint.load(name)
+        found = reference.load(name)
         if not isinstance(found, Recipe):
             raise BadInput(f"'{name}' is a {type(found).__name__}, not a Recipe", "name a phasecast.lab.Recipe")
         if found.name != name:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from phasecast.core.errors import BadInput, StoreError
-from phasecast.lab import results
+from phasecast.lab import tables
 from phasecast.lab.driver import Driver
 from phasecast.lab.files import disk_errors, read_json, write_json
 from phasecast.lab.progress import Progress, Silent, show_progress
@@ -44,7 +44,17 @@ class Run:
 
     @property
     def recipe(self) -> Recipe:
-        return find_recipe(self.folder.spec()["recipe"])
+        """The recipe, if it is still the version that made this run."""
+        asked = self.folder.spec()
+        recipe = find_recipe(asked["recipe"])
+        check_version(f"run {self.id} of recipe '{recipe.name}'", asked["recipe_version"], recipe.version)
+        if asked["recipe_version"] < recipe.version:
+            raise BadInput(
+                f"run {self.id} was made by version {asked['recipe_version']} of '{recipe.name}', which is at "
+                f"{recipe.version} now",
+                "run it anew",
+            )
+        return recipe
 
     @property
     def spec(self) -> Spec:
@@ -60,7 +70,7 @@ class Run:
         """The arrays, as an xarray DataTree."""
         if self.status not in FINISHED:
             raise BadInput(f"{self.id} is {self.status}", f"finish it with `phasecast runs resume {self.id}`")
-        return results.read(self.folder.results)
+        return tables.read(self.folder.results)
 
     def conclusion(self) -> Conclusion:
         """What the results say, worked out from the arrays again."""
@@ -76,7 +86,7 @@ class Run:
 
 
 def run(
-    recipe: str,
+    recipe: str | Recipe,
     spec: Mapping[str, Any] | Spec | None = None,
     *,
     store: Store | str | Path | None = None,
@@ -87,14 +97,14 @@ def run(
 
     Parameters
     ----------
-    recipe: a name from ``phasecast recipes``, or ``package.module:RECIPE``.
+    recipe: a name from ``phasecast recipes``, ``package.module:RECIPE``, or the recipe itself.
     spec: values that differ from the recipe's defaults.
     store: a folder; by default ``$PHASECAST_STORE`` or ``phasecast-runs``.
     checkpoint_every: seconds between checkpoints; by default as often as they cost under 1% of the time.
     """
     found = find_recipe(recipe)
     checked = spec if isinstance(spec, found.spec) else make_spec(found.spec, dict(spec or {}))
-    place = store if isinstance(store, Store) else Store(store)
+    place = Store.of(store)
     with show_progress(found.name, quiet=quiet) as progress:
         return execute(found, checked, place, progress=progress, checkpoint_every=checkpoint_every)
 
@@ -107,14 +117,11 @@ def resume(
     quiet: bool = False,
 ) -> Run:
     """Go on with an interrupted, killed or failed run; a finished one is returned as it is."""
-    place = store if isinstance(store, Store) else Store(store)
+    place = Store.of(store)
     folder = place.folder(place.find(run))
     if folder.status()["status"] in FINISHED:
         return Run(folder.id, place)
-    asked = folder.spec()
-    recipe = find_recipe(asked["recipe"])
-    check_version(f"run {folder.id} of recipe '{recipe.name}'", asked["recipe_version"], recipe.version)
-    spec = make_spec(recipe.spec, asked["spec"])
+    recipe, spec = Run(folder.id, place).recipe, Run(folder.id, place).spec
     if identify(recipe, spec) != folder.id:
         raise BadInput(
             f"the recipe, code or data behind {folder.id} changed since it was started",
@@ -126,13 +133,13 @@ def resume(
 
 def load(run: str, *, store: Store | str | Path | None = None) -> Run:
     """A run of the store, by its id or the beginning of it."""
-    place = store if isinstance(store, Store) else Store(store)
+    place = Store.of(store)
     return Run(place.find(run), place)
 
 
 def identify(recipe: Recipe, spec: Spec) -> str:
     """The id of the run of this recipe with this spec, and with the user's code and data as they are now."""
-    return run_id(recipe.name, recipe.version, spec.model_dump(mode="json"), _contents(recipe, spec))
+    return _asked(recipe, spec)[0]
 
 
 def execute(
@@ -145,15 +152,7 @@ def execute(
 ) -> Run:
     """Compute a run to its end, from its newest checkpoint if it has one; wait if another process is at it."""
     progress = progress or Silent()
-    contents = _contents(recipe, spec)
-    asked = {
-        "format": FORMAT,
-        "recipe": recipe.name,
-        "recipe_version": recipe.version,
-        "spec": spec.model_dump(mode="json"),
-        "contents": contents,
-    }
-    identity = run_id(recipe.name, recipe.version, asked["spec"], contents)
+    identity, asked = _asked(recipe, spec)
     store.prepare()
     folder = store.folder(identity)
     with disk_errors(store.path):
@@ -171,10 +170,13 @@ def execute(
     return Run(identity, store)
 
 
-def _contents(recipe: Recipe, spec: Spec) -> dict[str, str]:
-    contents = spec.contents()
-    source = recipe.source_print()
-    return contents if source is None else {**contents, "recipe": source}
+def _asked(recipe: Recipe, spec: Spec) -> tuple[str, dict[str, Any]]:
+    """The id of a run, and what its ``spec.json`` says."""
+    values, contents = spec.model_dump(mode="json"), spec.contents()
+    if (source := recipe.source_print()) is not None:
+        contents["recipe"] = source
+    asked = {"format": FORMAT, "recipe": recipe.name, "recipe_version": recipe.version, "spec": values}
+    return run_id(recipe.name, recipe.version, values, contents), {**asked, "contents": contents}
 
 
 def _finished(folder: RunFolder) -> bool:

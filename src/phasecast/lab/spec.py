@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from phasecast.core.errors import BadInput, NewerVersion, unknown
 from phasecast.lab import fingerprint
@@ -34,7 +34,7 @@ class Spec(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
-    seed: int = 0
+    seed: int = Field(0, ge=0, lt=2**32, description="where all randomness comes from")
 
     def contents(self) -> dict[str, str]:
         """Fingerprints of the user's code and data that this spec points to, by field."""
@@ -47,30 +47,42 @@ class Spec(BaseModel):
 
 
 AnySpec = TypeVar("AnySpec", bound=Spec)
+AnyModel = TypeVar("AnyModel", bound=BaseModel)
 
 
 def make_spec(kind: type[AnySpec], values: Mapping[str, Any]) -> AnySpec:
     """A spec from values, or a :class:`BadInput` of one line that says what would be right."""
-    for name in values:
+    check_fields(kind, values)
+    return checked(kind, values)
+
+
+def check_fields(kind: type[BaseModel], names: Iterable[str], what: str = "field") -> None:
+    """Refuse names that are not fields, with the nearest right one."""
+    for name in names:
         if name not in kind.model_fields:
-            raise unknown("field", name, kind.model_fields)
+            raise unknown(what, name, kind.model_fields)
+
+
+def checked(kind: type[AnyModel], values: Mapping[str, Any], where: str = "") -> AnyModel:
+    """A pydantic model from values; the first thing that is wrong with them as bad input of one line."""
     try:
         return kind(**values)
     except ValidationError as error:
         first, *others = error.errors(include_url=False)
-        where = ".".join(str(part) for part in first["loc"]) or "spec"
+        field = where + ".".join(str(part) for part in first["loc"])
         given = "" if first["type"] == "missing" or not first["loc"] else f", got {_short(first['input'])}"
         more = f" (and {len(others)} more)" if others else ""
         message = first["msg"].removeprefix("Value error, ").removeprefix("Input ")
-        raise BadInput(f"{where}: {message[:1].lower()}{message[1:]}{given}{more}", "") from None
+        said = f"{field}: " if field else ""
+        raise BadInput(f"{said}{message[:1].lower()}{message[1:]}{given}{more}") from None
 
 
 def parse_assignments(kind: type[Spec], assignments: Iterable[str]) -> dict[str, Any]:
-    """Values from ``key=value`` words; each value is read as TOML, and as plain text where it is not TOML."""
+    """Values from ``key=value`` words, read as TOML, as plain text where it is not TOML, and ``null`` as None."""
     values: dict[str, Any] = {}
     for name, text in _split(assignments):
-        _known(kind, name)
-        values[name] = _items(text) if _is_sequence(kind, name) else _scalar(text)
+        check_fields(kind, [name])
+        values[name] = _items(text) if _is_sequence(kind, name) and text != "null" else _scalar(text)
     return values
 
 
@@ -78,8 +90,10 @@ def parse_axes(kind: type[Spec], assignments: Iterable[str]) -> dict[str, list[A
     """Sweep axes from ``key=value,value,…`` words."""
     axes: dict[str, list[Any]] = {}
     for name, text in _split(assignments):
-        _known(kind, name)
-        axes[name] = _items(text)
+        check_fields(kind, [name])
+        items = _items(text)
+        whole = _is_sequence(kind, name)  # each value of the axis is then itself a list
+        axes[name] = [item if isinstance(item, list) or not whole else [item] for item in items]
     return axes
 
 
@@ -119,16 +133,15 @@ def _content_fields(kind: type[Spec]) -> dict[str, str]:
 
 
 def _split(assignments: Iterable[str]) -> Iterable[tuple[str, str]]:
+    seen: set[str] = set()
     for word in assignments:
-        name, equals, text = word.partition("=")
-        if not equals or not name.strip():
+        name, equals, text = (part.strip() for part in word.partition("="))
+        if not equals or not name:
             raise BadInput(f"'{word}' sets nothing", "write key=value")
-        yield name.strip(), text.strip()
-
-
-def _known(kind: type[Spec], name: str) -> None:
-    if name not in kind.model_fields:
-        raise unknown("field", name, kind.model_fields)
+        if name in seen:
+            raise BadInput(f"'{name}' is given twice", "give it once")
+        seen.add(name)
+        yield name, text
 
 
 def _is_sequence(kind: type[Spec], name: str) -> bool:
@@ -137,6 +150,8 @@ def _is_sequence(kind: type[Spec], name: str) -> bool:
 
 
 def _scalar(text: str) -> Any:
+    if text == "null":  # TOML has no word for it
+        return None
     try:
         return tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:

@@ -20,19 +20,22 @@ from pathlib import Path
 from typing import Any
 
 from phasecast.core.errors import BadInput, NewerVersion, StoreError, unknown
+from phasecast.core.results import Status
 from phasecast.lab.files import disk_errors, read_json, write_json
 
 FORMAT = 1
 MARKER = "store.json"
 VARIABLE = "PHASECAST_STORE"
 DEFAULT = "phasecast-runs"
-FINISHED = ("ok", "warning", "refused")
+FINISHED = tuple(str(status) for status in Status)
 
 
 class Store:
     """A folder of runs: ``path``, else ``$PHASECAST_STORE``, else ``phasecast-runs`` in the working folder."""
 
     def __init__(self, path: str | Path | None = None):
+        if path is not None and not str(path).strip():
+            raise StoreError("the store has no name", "give a folder with --store")
         self.path = Path(path or os.environ.get(VARIABLE) or DEFAULT).absolute()
         if self.path.exists() and not self.path.is_dir():
             raise StoreError(f"the store {self.path} is a file", "give a folder with --store")
@@ -53,10 +56,18 @@ class Store:
     def __repr__(self) -> str:
         return f"Store({str(self.path)!r})"
 
+    @classmethod
+    def of(cls, place: Store | str | Path | None) -> Store:
+        """The store itself, or the one at a path."""
+        return place if isinstance(place, Store) else cls(place)
+
     def prepare(self) -> None:
         """Make the folder, if it is not there yet."""
         with disk_errors(self.path):
-            self.path.mkdir(parents=True, exist_ok=True)
+            try:
+                self.path.mkdir(parents=True, exist_ok=True)
+            except FileNotFoundError:  # what /proc answers
+                raise StoreError(f"{self.path} cannot be made", "choose another --store") from None
             if not (self.path / MARKER).exists():
                 write_json(self.path / MARKER, {"what": "phasecast runs", "format": FORMAT})
 
@@ -77,10 +88,10 @@ class Store:
         for status in sorted(found, key=lambda status: (status.get("created", ""), status.get("run", ""))):
             yield _as_it_is(status, self.path)
 
-    def find(self, text: str, *, also: str = "run") -> str:
+    def find(self, text: str) -> str:
         """The id of the run meant by ``text``: an id, or the beginning of an id or of its hash."""
         if not re.fullmatch(r"[\w.-]+", text):
-            raise BadInput(f"'{text}' is not the id of a {also}", "see `phasecast runs ls`")
+            raise BadInput(f"'{text}' is not the id of a run", "see `phasecast runs ls`")
         if (self.path / text / "status.json").is_file():
             return text
         ids = self._ids()
@@ -133,7 +144,7 @@ class RunFolder:
 
     def spec(self) -> dict[str, Any]:
         """What ``spec.json`` says."""
-        return read_json(self.path / "spec.json")
+        return _readable(read_json(self.path / "spec.json"), self.id)
 
     def write_status(self, status: dict[str, Any], *, durable: bool = False) -> None:
         with disk_errors(self.path):
@@ -197,12 +208,16 @@ def now() -> str:
 
 
 def _as_it_is(status: dict[str, Any], store: Path) -> dict[str, Any]:
-    if status.get("format", 0) > FORMAT:
-        raise NewerVersion(f"run {status.get('run')} was written by a newer phasecast", "upgrade phasecast")
-    if status.get("status") != "running":
+    if _readable(status, status.get("run")).get("status") != "running":
         return status
     try:
         with RunFolder(store / str(status.get("run"))).lock(wait=False) as free:
             return {**status, "status": "interrupted"} if free else status
     except (StoreError, OSError):  # nobody can be running in a store that cannot be written
         return {**status, "status": "interrupted"}
+
+
+def _readable(content: dict[str, Any], run: Any) -> dict[str, Any]:
+    if content.get("format", 0) > FORMAT:
+        raise NewerVersion(f"run {run} was written by a newer phasecast", "upgrade phasecast")
+    return content

@@ -17,17 +17,12 @@ from phasecast.core.problem import Problem
 
 @dataclass(frozen=True)
 class Landscape:
-    """A product or a sum of even powers, near ``point``, where it is zero.
-
-    ``radius`` is the half-width of the box around the point in which it is measured; it is small enough that
-    the box holds no minimum more degenerate than the point itself.
-    """
+    """A product or a sum of even powers, near ``point``, where it is zero."""
 
     name: str
     form: Literal["product", "sum"]
     powers: tuple[int, ...]
     point: tuple[float, ...]
-    radius: float = 0.5
 
     def __post_init__(self) -> None:
         if len(self.powers) != len(self.point):

@@ -7,14 +7,18 @@ from __future__ import annotations
 
 import html
 import json
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-from phasecast.core.results import Comparison, Measurement, Prediction, Result, Status, show
+from phasecast.core.errors import BadInput
+from phasecast.core.results import Status
 from phasecast.lab.files import disk_errors, write_atomically
+from phasecast.lab.recipe import Captioned, Recipe, Row
 from phasecast.lab.runs import Run
 from phasecast.lab.store import FINISHED, Store
-from phasecast.lab.sweep import recall
+from phasecast.lab.sweeps import recall
+from phasecast.report.figures import across_runs
 from phasecast.report.style import inline, style, to_svg
 
 _MARKS = {
@@ -35,119 +39,131 @@ def write(run: Run) -> Path:
     conclusion = recipe.conclude(spec, results)
     with style():
         drawn = recipe.figures(spec, results)
-    svgs = {name: to_svg(captioned.figure, name) for name, captioned in drawn.items()}
-    with disk_errors(run.path):
-        run.folder.figures.mkdir(exist_ok=True)
-        for name, svg in svgs.items():
-            write_atomically(run.folder.figures / f"{name}.svg", svg.encode())
     status = run.folder.status()
     page = _render(
         title=recipe.name,
         question=recipe.question,
         sentence=conclusion.sentence,
         status=_mark(status["status"]),
-        answers=[_answer(name, answer) for name, answer in conclusion.answers.items()],
-        figures=[
-            (inline(svgs[name], name, html.escape(captioned.caption, quote=True)), captioned.caption)
-            for name, captioned in drawn.items()
-        ],
-        spec=[
-            (name, _value(value), recipe.spec.model_fields[name].description or "")
-            for name, value in spec.model_dump(mode="json").items()
-        ],
+        answers=[_answer(row) for row in conclusion.rows()],
+        figures=_save_figures(run.folder.figures, drawn),
+        spec=_spec(recipe, spec.model_dump(mode="json")),
         again=_command(run),
         provenance=_provenance(run, status),
-        runs=[],
     )
     return _save(run.folder.report, page)
 
 
 def write_sweep(identity: str, store: Store) -> Path:
-    """Write the page of a sweep: what was varied, and what each run found."""
+    """Write the page of a sweep: what was varied, what each run found, and every quantity over the runs."""
     facts, runs = recall(identity, store)
-    rows = []
-    for run in runs:
-        status: dict[str, Any] = run.folder.status() if (run.path / "status.json").exists() else {"status": "not begun"}
-        spec = run.folder.spec()["spec"] if (run.path / "spec.json").exists() else {}
-        summary = status.get("summary") or {}
-        rows.append(
+    known = {run.id: run.folder.status() for run in runs if (run.path / "status.json").exists()}
+    finished = [run for run in runs if known.get(run.id, {}).get("status") in FINISHED]
+    if not finished:
+        raise BadInput(f"no run of {facts['sweep']} is finished", "give the sweep's command again")
+    recipe = finished[0].recipe
+    specs = {run.id: run.folder.spec()["spec"] for run in runs if run.id in known}
+    labels = [", ".join(f"{name} {_value(specs[run.id][name])}" for name in facts["varied"]) for run in finished]
+    rows = [run.conclusion().rows() for run in finished]
+    statuses = [known.get(run.id, {"status": "not begun"})["status"] for run in runs]
+    worst = next((word for word in ("failed", "refused", "warning") if word in statuses), "ok")
+    folder = store.path / "sweeps" / facts["sweep"]
+    with style():
+        drawn = {"across-runs": across_runs(rows, labels)}
+    first = known[finished[0].id]
+    page = _render(
+        title=f"{recipe.name}, {len(runs)} runs",
+        question=recipe.question,
+        sentence=f"{len(finished)} of {len(runs)} runs are finished.",
+        status=_mark(worst if len(finished) == len(runs) else "unfinished"),
+        answers=_over_runs(rows),
+        figures=_save_figures(folder / "figures", drawn),
+        spec=_spec(recipe, {k: v for k, v in specs[finished[0].id].items() if k not in facts["varied"]}),
+        again="",
+        provenance=[
+            ("sweep", facts["sweep"]),
+            ("time of all runs", _times(known.values())),
+            *(entry for entry in _provenance(finished[0], first) if entry[0] in ("versions", "commit", "python")),
+        ],
+        varied=facts["varied"],
+        runs=[
             {
                 "run": run.id,
-                "varied": [_value(spec.get(name, "")) for name in facts["varied"]],
-                "status": _mark(status["status"]),
-                "sentence": summary.get("sentence", ""),
+                "varied": [_value(specs[run.id][name]) if run.id in specs else "" for name in facts["varied"]],
+                "status": _mark(status),
+                "sentence": (known.get(run.id, {}).get("summary") or {}).get("sentence", ""),
+            }
+            for run, status in zip(runs, statuses, strict=True)
+        ],
+    )
+    return _save(folder / "report.html", page)
+
+
+def _over_runs(tables: list[list[Row]]) -> list[dict[str, Any]]:
+    """One line a quantity: its range over the runs that defend it, and how often it agreed."""
+    lines = []
+    for name in dict.fromkeys(row.name for table in tables for row in table):
+        found = [row for table in tables for row in table if row.name == name]
+        predicted = {row.predicted for row in found}
+        defended = [
+            row.measurement for row in found if row.measurement and row.measurement.status is not Status.REFUSED
+        ]
+        numbers = [float(m.estimate) for m in defended if isinstance(m.estimate, int | float)]
+        agreed = sum(row.verdict in ("agrees", "bound respected") for row in found)
+        compared = sum(row.verdict in _MARKS and row.prediction is not None for row in found)
+        refused = len(found) - len(defended)
+        words = [f"{agreed} of {compared} agree"] if compared else []
+        words += [f"{refused} refused"] if refused else []
+        spread = f"{min(numbers):.5g} … {max(numbers):.5g} over {len(numbers)} runs" if numbers else ""
+        lines.append(
+            {
+                "name": name,
+                "predicted": predicted.pop() if len(predicted) == 1 else "varies",
+                "source": "",
+                "measured": spread,
+                "kind": "",
+                "verdict": {**_mark("agrees" if agreed == len(found) else "warning"), "text": ", ".join(words)},
+                "distance": "",
+                "reasons": [],
             }
         )
-    finished = [run for run in runs if (run.path / "status.json").exists() and run.status in FINISHED]
-    recipe = finished[0].recipe if finished else None
-    page = _render(
-        title=f"{facts['recipe']}, {len(runs)} runs",
-        question=recipe.question if recipe else "",
-        sentence=f"{len(finished)} of {len(runs)} runs are finished.",
-        status=_mark("ok" if len(finished) == len(runs) else "warning"),
-        answers=_over_runs(finished),
-        figures=[],
-        spec=[],
-        again="",
-        provenance=[("sweep", facts["sweep"]), ("store", store.path.name)],
-        runs=rows,
-        varied=facts["varied"],
-    )
-    return _save(store.path / "sweeps" / facts["sweep"] / "report.html", page)
+    return lines
 
 
-def _over_runs(runs: list[Run]) -> list[dict[str, Any]]:
-    """One row a quantity: its mean over the runs and how often it agreed."""
-    conclusions = [run.conclusion().answers for run in runs]
-    rows = []
-    for name in conclusions[0] if conclusions else ():
-        found = [answers[name] for answers in conclusions if name in answers]
-        measured = [_measured(answer) for answer in found]
-        row = _answer(name, found[0])
-        estimates = [m.estimate for m in measured if m is not None and m.status is not Status.REFUSED]
-        if estimates and all(isinstance(estimate, int | float) for estimate in estimates):
-            values = [float(estimate) for estimate in estimates]  # pyright: ignore[reportArgumentType]
-            low, high = min(values), max(values)
-            row["measured"] = f"{low:.5g} … {high:.5g} in {len(values)} runs"
-        verdicts = [str(answer.verdict) for answer in found if isinstance(answer, Comparison)]
-        if verdicts:
-            agreed = sum(verdict in ("agrees", "bound respected") for verdict in verdicts)
-            row["verdict"] = _mark("agrees" if agreed == len(verdicts) else "differs")
-            row["verdict"]["text"] = f"{agreed} of {len(verdicts)} agree"
-        row["distance"], row["reasons"] = "", []
-        rows.append(row)
-    return rows
-
-
-def _answer(name: str, answer: Result) -> dict[str, Any]:
-    prediction = answer.prediction if isinstance(answer, Comparison) else answer
-    predicted, source = "", ""
-    if isinstance(prediction, Prediction):
-        predicted = dict(prediction._rows())["predicted"]
-        multiplicity = getattr(prediction, "multiplicity", None)
-        predicted += f" (m = {multiplicity})" if multiplicity else ""
-        source = f"{prediction.regime}. {prediction.source}".strip(". ")
-    measurement = _measured(answer)
-    measured = show(measurement.estimate, measurement.error) if measurement else ""
-    verdict = answer.verdict if isinstance(answer, Comparison) else measurement.status if measurement else ""
-    largest = answer.largest_distance if isinstance(answer, Comparison) else None
+def _answer(row: Row) -> dict[str, Any]:
+    prediction, measurement = row.prediction, row.measurement
     return {
-        "name": name,
-        "predicted": predicted,
-        "source": source,
-        "measured": measured,
+        "name": row.name,
+        "predicted": row.predicted,
+        "source": f"{prediction.regime}. {prediction.source}".strip(". ") if prediction else "",
+        "measured": row.measured,
         "kind": measurement.error_kind if measurement else "",
-        "verdict": _mark(str(verdict)),
-        "distance": ""
-        if largest is None or largest != largest
-        else f"{largest:+.1f}".replace("-", "−").replace("−0.0", "0.0").replace("+0.0", "0.0"),
+        "verdict": _mark(row.verdict),
+        "distance": row.distance,
         "reasons": list(measurement.reasons) if measurement else [],
     }
 
 
-def _measured(answer: Result) -> Measurement | None:
-    found = answer.measurement if isinstance(answer, Comparison) else answer
-    return found if isinstance(found, Measurement) else None
+def _save_figures(folder: Path, drawn: Mapping[str, Captioned]) -> list[tuple[str, str]]:
+    """Write figures as SVG files; return them ready to stand in a page, with their captions."""
+    ready = []
+    with disk_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, captioned in drawn.items():
+            svg = to_svg(captioned.figure, name)
+            write_atomically(folder / f"{name}.svg", svg.encode())
+            ready.append((inline(svg, name, html.escape(captioned.caption, quote=True)), captioned.caption))
+    return ready
+
+
+def _spec(recipe: Recipe, values: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+    fields = recipe.spec.model_fields
+    return [(name, _value(value), fields[name].description or "") for name, value in values.items()]
+
+
+def _times(statuses: Collection[Mapping[str, Any]]) -> str:
+    wall, cpu = (sum(status[key] for status in statuses) for key in ("wall_seconds", "cpu_seconds"))
+    return f"{wall:.1f} s wall, {cpu:.1f} s CPU"
 
 
 def _provenance(run: Run, status: dict[str, Any]) -> list[tuple[str, str]]:
@@ -156,7 +172,7 @@ def _provenance(run: Run, status: dict[str, Any]) -> list[tuple[str, str]]:
     return [
         ("run", run.id),
         ("finished", status["updated"]),
-        ("time", f"{status['wall_seconds']:.1f} s wall, {status['cpu_seconds']:.1f} s CPU"),
+        ("time", _times([status])),
         ("attempts", str(status["attempts"])),
         ("seed", str(facts["seed"])),
         ("threads", str(facts["threads"])),
@@ -169,7 +185,8 @@ def _provenance(run: Run, status: dict[str, Any]) -> list[tuple[str, str]]:
 def _command(run: Run) -> str:
     """The command that gives this run again."""
     asked = run.folder.spec()
-    defaults = {name: info.get_default() for name, info in run.recipe.spec.model_fields.items()}
+    fields = run.recipe.spec.model_fields
+    defaults = {name: info.get_default(call_default_factory=True) for name, info in fields.items()}
     words = ["phasecast run", asked["recipe"]]
     for name, value in run.spec.model_dump().items():
         if value != defaults[name]:
@@ -194,6 +211,7 @@ def _render(**content: Any) -> str:
 
     from phasecast import __version__
 
+    content = {"runs": [], "varied": [], **content}
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("phasecast.report"), autoescape=True, trim_blocks=True, lstrip_blocks=True
     )

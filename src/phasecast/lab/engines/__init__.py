@@ -17,6 +17,7 @@ from phasecast.core.errors import PhasecastError
 class Task:
     """One run to compute: plain values, so that it travels between processes and machines."""
 
+    index: int
     recipe: str
     spec: Mapping[str, Any]
     store: str

@@ -7,17 +7,20 @@ must be a folder that every worker sees. Start workers with one thread each (``-
 from __future__ import annotations
 
 import contextlib
+import importlib.util
+import re
 import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from phasecast.core.errors import BadInput, MissingExtra, unknown
 from phasecast.lab.engines import Outcome, Task, compute
-from phasecast.lab.spec import read_toml
+from phasecast.lab.provenance import pin_threads
+from phasecast.lab.spec import check_fields, checked, read_toml
 
 TRIES = 3
 PATIENCE = "10s"  # for a scheduler to answer
@@ -67,17 +70,8 @@ def read_cluster(path: Path) -> Slurm:
     values = tables.get("slurm")
     if not isinstance(values, dict):
         raise BadInput(f"{path.name} describes no cluster", "write a [slurm] table")
-    for key in values:
-        if key not in Slurm.model_fields:
-            raise unknown(f"field of [slurm] in {path.name}", key, Slurm.model_fields)
-    try:
-        return Slurm(**values)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        raise BadInput(
-            f"{path.name}: slurm.{'.'.join(map(str, first['loc']))}: {first['msg'].lower()}",
-            'for example queue = "short", jobs = 8, memory = "4GB", walltime = "02:00:00"',
-        ) from None
+    check_fields(Slurm, values, f"field of [slurm] in {path.name}")
+    return checked(Slurm, values, f"{path.name}: slurm.")
 
 
 @dataclass(frozen=True)
@@ -89,17 +83,17 @@ class DaskEngine:
     workers: int | None = None
 
     def __post_init__(self) -> None:
+        if importlib.util.find_spec("distributed") is None:
+            raise MissingExtra("dask", "dask")
         if self.address and self.slurm:
             raise BadInput("both an address and a cluster file are given", "give one of --address and --cluster")
 
     def __call__(self, tasks: Sequence[Task]) -> Iterator[Outcome]:
-        try:
-            from distributed import as_completed
-        except ModuleNotFoundError:
-            raise MissingExtra("dask", "dask") from None
+        from distributed import as_completed
+
         with self._client() as client:
             futures = {
-                client.submit(compute, task, key=f"phasecast-{uuid.uuid4().hex}", pure=False, retries=TRIES): task
+                client.submit(_compute, task, key=f"phasecast-{uuid.uuid4().hex}", pure=False, retries=TRIES - 1): task
                 for task in tasks
             }
             for future in as_completed(futures, raise_errors=False):
@@ -131,3 +125,12 @@ class DaskEngine:
                     "give an address like tcp://host:8786",
                 ) from None
             yield client
+
+
+def _compute(task: Task) -> tuple[str | None, str]:
+    """Compute a task on a worker, on a core of its own: workers of one machine are numbered by their names."""
+    from distributed import get_worker
+
+    if number := re.search(r"\d+$", str(get_worker().name)):
+        pin_threads(1, first=int(number[0]))
+    return compute(task)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -21,33 +21,35 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#8
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 
 
-def coefficients(rows: Sequence[tuple[str, Coefficient | None, Measurement, Measurement]]) -> Captioned:
+LABELS = {"volume": "volume scaling", "ladder": "temperature ladder"}
+
+
+def coefficients(rows: Sequence[tuple[str, Coefficient | None, str, Measurement]]) -> Captioned:
     """λ predicted and measured, a line a landscape; and how far apart they are, in standard errors."""
-    figure = Figure(figsize=(8.0, 1.3 + 0.42 * len(rows)), layout="constrained")
+    names = list(dict.fromkeys(name for name, *_ in rows))
+    figure = Figure(figsize=(8.0, 1.5 + 0.42 * len(names)), layout="constrained")
     left, right = figure.subplots(1, 2, sharey=True, width_ratios=(3, 2))
     right.axvspan(-3, 3, color="#888888", alpha=0.18, lw=0, label="agrees")
-    for row, (_, predicted, *both) in enumerate(rows):
-        first = row == 0
+    for name, predicted, method, measured in rows:
+        row, place = names.index(name), list(LABELS).index(method)
+        height = row + (-0.14, 0.14)[place]
+        estimate, error = float(np.asarray(measured.estimate)), float(np.asarray(measured.error))
+        look = {
+            "fmt": MARKERS[place],
+            "color": COLOURS[place],
+            "mfc": "none" if measured.status is Status.REFUSED else COLOURS[place],
+            "ms": 5,
+            "capsize": 3,
+            "label": LABELS[method],
+        }
+        left.errorbar(estimate, height, xerr=error, **look)
         if predicted is not None:
-            left.plot([float(predicted.value)] * 2, [row - 0.4, row + 0.4], "--", color="#888888", lw=1.5,
-                      label="exact λ" if first else None)  # fmt: skip
-        for measured, offset, colour, marker, label in zip(
-            both, (-0.14, 0.14), COLOURS, MARKERS, ("volume scaling", "temperature ladder"), strict=False
-        ):
-            estimate, error = float(np.asarray(measured.estimate)), float(np.asarray(measured.error))
-            look = {
-                "fmt": marker,
-                "color": colour,
-                "mfc": "none" if measured.status is Status.REFUSED else colour,
-                "ms": 5,
-                "capsize": 3,
-                "label": label if first else None,
-            }
-            left.errorbar(estimate, row + offset, xerr=3 * error, **look)
-            if predicted is not None and error > 0:
-                right.errorbar((estimate - float(predicted.value)) / error, row + offset, xerr=1, **look)
-    left.set_yticks(range(len(rows)), [row[0] for row in rows])
-    left.set_ylim(len(rows) - 0.4, -0.6)
+            exact = float(predicted.value)
+            left.plot([exact] * 2, [row - 0.4, row + 0.4], "--", color="#888888", lw=1.5, label="exact λ")
+            if error > 0:
+                right.errorbar((estimate - exact) / error, height, xerr=1, **look)
+    left.set_yticks(range(len(names)), names)
+    left.set_ylim(len(names) - 0.4, -0.6)
     left.set_xlim(left=0)
     left.set_xlabel("learning coefficient λ")
     right.set_xlabel("(measured − exact) / standard error")
@@ -55,8 +57,8 @@ def coefficients(rows: Sequence[tuple[str, Coefficient | None, Measurement, Meas
     figure.legend(*_handles(left, right), loc="outside upper center", ncols=4)
     return Captioned(
         figure,
-        "λ of each landscape. Left: exact (dashed) and measured, with bars of three standard errors; where no bar "
-        "shows, it is smaller than the marker. Right: their distance in standard errors. Hollow: refused.",
+        "λ of each landscape. Left: exact (dashed) and measured, with bars of one standard error; where no bar shows, "
+        "it is smaller than the marker. Right: their distance in standard errors. Hollow: refused.",
     )
 
 
@@ -66,9 +68,9 @@ def _handles(*axes: Axes) -> tuple[list[Any], list[str]]:
     return list(found.values()), list(found)
 
 
-def volumes(node: xr.Dataset) -> Captioned:
+def volumes(node: xr.Dataset, hollow: set[str]) -> Captioned:
     """V(ε) on logarithmic axes; its slope is λ."""
-    figure = Figure(figsize=(7.0, 3.8), layout="constrained")
+    figure = Figure(figsize=(8.0, 4.0), layout="constrained")
     axes = figure.add_subplot()
     values = node["V"].values
     mean, spread = values.mean(axis=0), values.std(axis=0, ddof=1) / np.sqrt(len(values))
@@ -80,6 +82,7 @@ def volumes(node: xr.Dataset) -> Captioned:
             yerr=spread[index],
             fmt="-" + MARKERS[index % len(MARKERS)],
             color=COLOURS[index % len(COLOURS)],
+            mfc="none" if str(name) in hollow else None,
             ms=4,
             lw=1.2,
             label=str(name),
@@ -88,7 +91,7 @@ def volumes(node: xr.Dataset) -> Captioned:
     axes.set_yscale("log")
     axes.set_xlabel("loss threshold ε")
     axes.set_ylabel("volume V(ε), share of the box")
-    axes.legend(loc="lower right")
+    figure.legend(loc="outside upper center", ncols=4)
     return Captioned(
         figure,
         "The share of the box around the minimum with loss below ε. The slope is λ: the flatter the line, the "
@@ -96,9 +99,9 @@ def volumes(node: xr.Dataset) -> Captioned:
     )
 
 
-def ladder(node: xr.Dataset, predictions: Mapping[str, Coefficient | None]) -> Captioned:
+def ladder(node: xr.Dataset, predictions: Sequence[Coefficient | None], hollow: set[str]) -> Captioned:
     """nβ E[L] along the ladder, with the exact values."""
-    figure = Figure(figsize=(7.0, 3.8), layout="constrained")
+    figure = Figure(figsize=(8.0, 4.0), layout="constrained")
     axes = figure.add_subplot()
     nbetas = node["nbeta"].values
     for index, name in enumerate(node["landscape"].values):
@@ -107,11 +110,12 @@ def ladder(node: xr.Dataset, predictions: Mapping[str, Coefficient | None]) -> C
             node["llc"].values[index],
             "-" + MARKERS[index % len(MARKERS)],
             color=COLOURS[index % len(COLOURS)],
+            mfc="none" if str(name) in hollow else None,
             ms=4,
             lw=1.2,
             label=str(name),
         )
-    exact = [p.value for p in predictions.values() if p is not None]
+    exact = [p.value for p in predictions if p is not None]
     for value in sorted({v for v in exact if isinstance(v, Fraction)}):
         axes.axhline(float(value), ls="--", color="#888888", lw=1)
         axes.annotate(f"λ = {value}", (1, float(value)), xycoords=("axes fraction", "data"), xytext=(-4, 2),
@@ -120,9 +124,9 @@ def ladder(node: xr.Dataset, predictions: Mapping[str, Coefficient | None]) -> C
     axes.set_ylim(bottom=0)
     axes.set_xlabel("inverse temperature nβ")
     axes.set_ylabel("nβ E[L − L*]")
-    axes.legend(loc="center right", ncols=2, bbox_to_anchor=(1.0, 0.78))
+    figure.legend(loc="outside upper center", ncols=4)
     return Captioned(
         figure,
         "nβ E[L − L*] on a quadrature grid rises to λ (dashed) as nβ grows: like a power of nβ where the multiplicity "
-        "is one, but only like 1/log nβ where it is two (x²y²).",
+        "is one, but only like 1/log nβ where it is two (x²y²). The table has the limit nβ → ∞.",
     )

@@ -33,14 +33,16 @@ class Table:
     grows: the dimension along which rows are appended.
     variables: the dimensions of each variable after ``grows``.
     coordinates: fixed labels of dimensions: numbers or strings.
-    attributes: words about each variable, e.g. ``{"V": "volume below epsilon"}``.
+    meanings: words about each variable, e.g. ``{"V": "volume below epsilon"}``.
+    dtypes: of the variables that are not float64.
     rows_per_chunk: how many rows share a file.
     """
 
     grows: str
     variables: Mapping[str, tuple[str, ...]]
     coordinates: Mapping[str, Any] = field(default_factory=dict)
-    attributes: Mapping[str, str] = field(default_factory=dict)
+    meanings: Mapping[str, str] = field(default_factory=dict)
+    dtypes: Mapping[str, str] = field(default_factory=dict)
     rows_per_chunk: int = 64
 
 
@@ -64,7 +66,7 @@ class ResultsWriter:
             table = self._layout[name]
             if set(columns) != set(table.variables):
                 raise PhasecastError(f"rows of '{name}' have {sorted(columns)}", f"give {sorted(table.variables)}")
-            fresh = {variable: np.asarray(column) for variable, column in columns.items()}
+            fresh = {variable: _column(name, table, variable, column) for variable, column in columns.items()}
             if len({len(column) for column in fresh.values()}) != 1:
                 raise PhasecastError(
                     f"the variables of '{name}' have different numbers of rows", "give as many of each"
@@ -77,9 +79,13 @@ class ResultsWriter:
             self._write(name, waiting - waiting % table.rows_per_chunk)
 
     def finish(self) -> None:
-        """Write what is left, as a last chunk that may be shorter."""
+        """Write what is left, as a last chunk that may be shorter; a table without rows is there all the same."""
         for name, columns in self._waiting.items():
             self._write(name, len(next(iter(columns.values()))))
+        for name, table in self._layout.items():
+            for variable, dimensions in table.variables.items():
+                sizes = [len(table.coordinates.get(dimension, ())) for dimension in dimensions]
+                self._array(name, variable, np.empty((0, *sizes), table.dtypes.get(variable, "float64")))
 
     def state(self) -> dict[str, Any]:
         """What a checkpoint must remember: rows on disk and rows waiting."""
@@ -109,12 +115,12 @@ class ResultsWriter:
         array = group.create_array(
             variable,
             shape=(0, *like.shape[1:]),
-            chunks=(table.rows_per_chunk, *like.shape[1:]),
+            chunks=(table.rows_per_chunk, *(max(size, 1) for size in like.shape[1:])),
             dtype=like.dtype,
             dimension_names=dimensions,
         )
-        if variable in table.attributes:
-            array.attrs["long_name"] = table.attributes[variable]
+        if variable in table.meanings:
+            array.attrs["long_name"] = table.meanings[variable]
         return array
 
     def _cut_back(self) -> None:
@@ -135,6 +141,16 @@ def read(path: Path) -> xr.DataTree:
     import xarray as xr
 
     return xr.open_datatree(path, engine="zarr", consolidated=False)
+
+
+def _column(name: str, table: Table, variable: str, column: Any) -> np.ndarray:
+    """Rows of one variable in its declared type; a type that cannot hold them is an error of the recipe."""
+    array, wanted = np.asarray(column), np.dtype(table.dtypes.get(variable, "float64"))
+    if not np.can_cast(array.dtype, wanted, "same_kind"):
+        raise PhasecastError(
+            f"'{name}/{variable}' is {wanted} and was given {array.dtype}", "say another type in the table's dtypes"
+        )
+    return array.astype(wanted)
 
 
 def _labels(labels: Any) -> np.ndarray:

@@ -15,21 +15,26 @@ A sweep file is TOML::
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import itertools
 import json
-from collections.abc import Mapping, Sequence
+import math
+import signal
+import threading
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from phasecast.core.errors import BadInput, unknown
 from phasecast.lab.engines import Engine, Task
+from phasecast.lab.engines.local import LocalEngine
 from phasecast.lab.files import disk_errors, read_json, write_json
-from phasecast.lab.progress import Progress, Silent
+from phasecast.lab.progress import show_progress
 from phasecast.lab.recipe import Recipe, find_recipe
 from phasecast.lab.runs import Run, identify
-from phasecast.lab.spec import Spec, check_version, make_spec, read_toml
+from phasecast.lab.spec import Spec, check_fields, check_version, make_spec, read_toml
 from phasecast.lab.store import Store
 
 MOST_RUNS = 100_000
@@ -62,9 +67,7 @@ def make_sweep(
     fixed, grid, zipped = dict(fixed or {}), dict(grid or {}), dict(zipped or {})
     seed_list = _seeds(seeds)
     axes = [*grid, *zipped, *(["seed"] if seed_list else [])]
-    for name in [*fixed, *axes]:
-        if name not in found.spec.model_fields:
-            raise unknown("field", name, found.spec.model_fields)
+    check_fields(found.spec, [*fixed, *axes])
     twice = [name for name in {*fixed, *axes} if [*fixed, *axes].count(name) > 1]
     if twice:
         raise BadInput(f"'{sorted(twice)[0]}' is given twice", "set it, or vary it once")
@@ -74,11 +77,11 @@ def make_sweep(
     if len({len(values) for values in zipped.values()}) > 1:
         lengths = ", ".join(f"{name} has {len(values)}" for name, values in zipped.items())
         raise BadInput(f"zipped fields go in step but {lengths}", "give as many values for each")
-    points = [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
     steps = [dict(zip(zipped, values, strict=True)) for values in zip(*zipped.values(), strict=True)] or [{}]
     seeded = [{"seed": seed} for seed in seed_list] or [{}]
-    if len(points) * len(steps) * len(seeded) > MOST_RUNS:
+    if math.prod(map(len, grid.values())) * len(steps) * len(seeded) > MOST_RUNS:
         raise BadInput(f"this sweep has more than {MOST_RUNS} runs", "vary less at a time")
+    points = [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
     specs = [
         make_spec(found.spec, {**fixed, **point, **step, **seed})
         for point in points
@@ -115,39 +118,85 @@ class Swept:
     """A sweep that an engine has gone through: its id, the runs that finished, and the errors of the others."""
 
     id: str
+    store: Store
     runs: tuple[Run, ...]
     errors: tuple[str, ...]
 
+    @property
+    def status(self) -> str:
+        """``failed`` if a run did, else the worst status of the runs."""
+        if self.errors:
+            return "failed"
+        found = {run.status for run in self.runs}
+        return next((status for status in ("refused", "warning") if status in found), "ok")
 
-def execute_sweep(
-    sweep: Sweep,
-    engine: Engine,
-    store: Store,
+    def plain(self) -> dict[str, Any]:
+        """``{"sweep", "status", "runs", "errors"}``."""
+        runs = [{"run": run.id, "path": str(run.path), "status": run.status} for run in self.runs]
+        return {"sweep": self.id, "status": self.status, "runs": runs, "errors": list(self.errors)}
+
+
+def sweep(
+    recipe: str | Sweep,
+    fixed: Mapping[str, Any] | None = None,
     *,
+    grid: Mapping[str, Sequence[Any]] | None = None,
+    zipped: Mapping[str, Sequence[Any]] | None = None,
+    seeds: int | Sequence[int] | None = None,
+    engine: Engine | None = None,
+    store: Store | str | Path | None = None,
     checkpoint_every: float | None = None,
-    progress: Progress | None = None,
+    quiet: bool = False,
 ) -> Swept:
-    """Compute every run of a sweep that the store does not have yet."""
-    progress = progress or Silent()
-    identity = remember(sweep, store)
+    """Compute every run of a sweep that the store does not have yet; by default on all cores of this machine.
+
+    Parameters
+    ----------
+    recipe: a recipe's name with the fields below, or a whole :class:`Sweep`, as :func:`read_sweep` makes it.
+    fixed: values for all runs.
+    grid, zipped, seeds: what varies; see :func:`make_sweep`.
+    engine: who computes: a ``LocalEngine`` or a ``phasecast.lab.engines.dask.DaskEngine``.
+    """
+    planned = recipe if isinstance(recipe, Sweep) else make_sweep(recipe, fixed, grid=grid, zipped=zipped, seeds=seeds)
+    place = Store.of(store)
+    identity = _remember(planned, place)
     tasks = [
-        Task(sweep.recipe.name, spec.model_dump(mode="json"), str(store.path), checkpoint_every) for spec in sweep.specs
+        Task(index, planned.recipe.name, spec.model_dump(mode="json"), str(place.path), checkpoint_every)
+        for index, spec in enumerate(planned.specs)
     ]
-    done: list[Run] = []
-    errors: list[str] = []
-    progress.update(0, len(tasks))
-    for outcome in engine(tasks):
-        if outcome.run is None:
-            varied = {name: outcome.task.spec[name] for name in sweep.varied}
-            errors.append(f"{varied}: {outcome.error}")
-        else:
-            done.append(Run(outcome.run, store))
-        progress.update(len(done) + len(errors), len(tasks))
-    order = {run: index for index, run in enumerate(sweep.ids())}
-    return Swept(identity, tuple(sorted(done, key=lambda run: order[run.id])), tuple(errors))
+    done: dict[int, Run] = {}
+    errors: dict[int, str] = {}
+    with show_progress(f"{planned.recipe.name} × {len(tasks)}", quiet=quiet) as progress, _sigterm_is_ctrl_c():
+        progress.update(0, len(tasks))
+        for outcome in (engine or LocalEngine())(tasks):
+            task = outcome.task
+            if outcome.run is None:
+                varied = {name: task.spec[name] for name in planned.varied}
+                errors[task.index] = f"{varied}: {outcome.error}"
+            else:
+                done[task.index] = Run(outcome.run, place)
+            progress.update(len(done) + len(errors), len(tasks))
+    return Swept(
+        identity, place, tuple(done[index] for index in sorted(done)), tuple(errors[index] for index in sorted(errors))
+    )
 
 
-def remember(sweep: Sweep, store: Store) -> str:
+@contextlib.contextmanager
+def _sigterm_is_ctrl_c() -> Iterator[None]:
+    """Let a queue's SIGTERM stop a sweep as Ctrl-C does, so that no worker is left behind."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt("the sweep stopped; give the same command again to go on") from None
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _remember(sweep: Sweep, store: Store) -> str:
     """Write down which runs belong together; the id under which `phasecast report` finds them."""
     runs = sweep.ids()
     digest = hashlib.sha256(json.dumps(runs).encode()).hexdigest()[:12]
@@ -158,13 +207,7 @@ def remember(sweep: Sweep, store: Store) -> str:
         folder.mkdir(parents=True, exist_ok=True)
         write_json(
             folder / "sweep.json",
-            {
-                "format": 1,
-                "sweep": identity,
-                "recipe": sweep.recipe.name,
-                "varied": sweep.varied,
-                "runs": runs,
-            },
+            {"format": 1, "sweep": identity, "recipe": sweep.recipe.name, "varied": sweep.varied, "runs": runs},
         )
     return identity
 
@@ -185,8 +228,8 @@ def _seeds(seeds: int | Sequence[int] | None) -> list[int]:
     if seeds is None:
         return []
     if isinstance(seeds, int) and not isinstance(seeds, bool):
-        if seeds < 1:
-            raise BadInput(f"{seeds} seeds make no run", "use at least 1")
+        if not 1 <= seeds <= MOST_RUNS:
+            raise BadInput(f"{seeds} seeds", f"use at least 1 and at most {MOST_RUNS}")
         return list(range(seeds))
     if isinstance(seeds, Sequence) and not isinstance(seeds, str) and all(type(seed) is int for seed in seeds):
         return list(seeds)
