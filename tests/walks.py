@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import time
 
 import numpy as np
@@ -29,6 +30,8 @@ def work(spec, state):
         time.sleep(spec.pause)
         done += 1
         rows = {"walk": {"place": place[None], "step": np.array([done])}}
+        if done == 1:
+            rows["cores"] = {"core": [[min(os.sched_getaffinity(0)), len(os.sched_getaffinity(0))]]}
         if done % 7 == 0:
             rows["sevenths"] = {"norm": np.array([np.linalg.norm(place)] * 2)}
         state = {"done": done, "place": place, "ballast": np.zeros(spec.ballast)}
@@ -37,8 +40,15 @@ def work(spec, state):
 
 def layout(spec):
     return {
-        "walk": Table("time", {"place": ("axis",), "step": ()}, {"axis": ["x", "y", "z"]}, rows_per_chunk=16),
+        "walk": Table(
+            "time",
+            {"place": ("axis",), "step": ()},
+            {"axis": ["x", "y", "z"]},
+            dtypes={"step": "int64"},
+            rows_per_chunk=16,
+        ),
         "sevenths": Table("time", {"norm": ()}, rows_per_chunk=5),
+        "cores": Table("process", {"core": ("what",)}, dtypes={"core": "int64"}),
     }
 
 
@@ -97,7 +107,26 @@ def _always_die(spec, state):
         yield chunk
 
 
+def _break_sometimes(spec, state):
+    yield from _break(spec, state) if spec.seed % 2 else work(spec, state)
+
+
+def _exit_sometimes(spec, state):
+    yield next(work(spec, state))
+    if spec.seed % 2:
+        sys.exit(0)
+    yield from work(spec, {"done": 1, "place": np.zeros(3)})
+
+
+def _talk(spec, state):
+    print("a user's own words")
+    yield from work(spec, state)
+
+
 WALK = _recipe("WALK")
+SOME_HOLES = _recipe("SOME_HOLES", _break_sometimes)
+SOME_EXITS = _recipe("SOME_EXITS", _exit_sometimes)
+TALK = _recipe("TALK", _talk)
 HOLE = _recipe("HOLE", _break)
 DIE_ONCE = _recipe("DIE_ONCE", _die_once)
 ALWAYS_DIE = _recipe("ALWAYS_DIE", _always_die)

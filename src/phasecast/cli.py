@@ -5,6 +5,7 @@ Exit codes: 0 success, 1 a recipe failed, 2 bad input, 3 refused, 130 interrupte
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -66,8 +67,11 @@ def _dispatch(words: list[str]) -> int:
 
         return _complain(unknown("command", words[0], COMMANDS), 2)
     app: App = build_app(COMMANDS)
+    # a user's own code may print; with --json, stdout belongs to the result alone
+    elsewhere = contextlib.redirect_stdout(sys.stderr) if "--json" in words else contextlib.nullcontext()
     try:
-        return int(app(words, exit_on_error=False, print_error=False, result_action="return_value") or 0)
+        with elsewhere:
+            return int(app(words, exit_on_error=False, print_error=False, result_action="return_value") or 0)
     except CycloptsError as error:
         return _complain(_one_line(error), 2)
     except PhasecastError as error:

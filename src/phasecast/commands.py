@@ -435,5 +435,7 @@ def _toml(value: Any) -> str:
 
 
 def _print(content: dict[str, Any], text: str, common: Common) -> None:
-    print(jsonlib.dumps(content, ensure_ascii=False, allow_nan=False) if common.json else text)
-    sys.stdout.flush()
+    if common.json:
+        print(jsonlib.dumps(content, ensure_ascii=False, allow_nan=False), file=sys.__stdout__, flush=True)
+    else:
+        print(text, flush=True)

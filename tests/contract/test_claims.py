@@ -17,8 +17,8 @@ ALL = claims.all_claims()
 
 
 @pytest.mark.parametrize("identity", ALL)
-def test_the_check_finds_what_we_say(identity):
-    verification = claims.verify(identity)
+def test_the_check_finds_what_we_say(identity, tmp_path):
+    verification = claims.verify(identity, store=tmp_path, quiet=True)
     assert verification.confirmed, verification.finding.found
 
 
@@ -31,9 +31,17 @@ def test_the_counterexample_runs_as_printed(identity):
     assert shown.stdout.strip()
 
 
-def test_ids_name_the_paper_and_are_unique():
+def test_ids_name_the_paper():
     papers = ("grokking", "survey", "features", "singular", "scaling")
     assert all(identity.split("/")[0] in papers for identity in ALL)
+
+
+def test_two_claims_cannot_share_an_id(monkeypatch):
+    from phasecast.coefficients import claims as module
+
+    monkeypatch.setattr(module, "CLAIMS", (*module.CLAIMS, module.CLAIMS[0]))
+    with pytest.raises(ValueError, match="two claims are called"):
+        claims.all_claims()
 
 
 def test_a_claim_against_a_paper_needs_a_counterexample_of_ten_lines_at_most():

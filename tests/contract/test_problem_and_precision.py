@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 
 import jax
@@ -9,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from phasecast.core import Problem, float64, in_float64
+from phasecast.core import Problem, float64
 from phasecast.core.errors import BadInput
 
 pytestmark = pytest.mark.bare
@@ -87,17 +89,14 @@ def test_float64_inside_jit_is_refused():
         wrong(1.0)
 
 
-def test_the_decorator_computes_in_float64():
-    @in_float64
-    def third():
-        return float(jnp.asarray(1.0) / 3)
-
-    assert third() == 1 / 3
-    assert float(jnp.asarray(1.0) / 3) != 1 / 3
-
-
-def test_importing_phasecast_changes_no_setting_of_jax():
-    import phasecast.lab
-    import phasecast.report  # noqa: F401
-
-    assert not jax.config.jax_enable_x64
+def test_importing_and_using_phasecast_changes_no_setting_of_jax():
+    script = """
+import jax
+before = dict(jax.config.values)
+import phasecast as pc
+for name in dir(pc):
+    getattr(pc, name)
+pc.coefficients.temperature_ladder(pc.models.LANDSCAPES["x²y²"].problem())
+assert dict(jax.config.values) == before
+"""
+    subprocess.run([sys.executable, "-c", script], check=True)

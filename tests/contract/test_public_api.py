@@ -13,13 +13,13 @@ pytestmark = pytest.mark.bare
 NAMES = {
     "phasecast": "BadInput Comparison Measurement PhasecastError Prediction Problem Refused Status Verdict claims "
     "coefficients core demo lab models report",
-    "phasecast.core": "Claim ClaimVerdict Comparison Finding Measurement Prediction Problem Result Status Verdict "
-    "float64 in_float64",
+    "phasecast.core": "Claim ClaimVerdict Comparison Finding Measurement Prediction Problem RecipeCheck Result Status "
+    "Verdict float64",
     "phasecast.models": "LANDSCAPES Landscape",
     "phasecast.coefficients": "Coefficient monomial of_landscape sum_of_powers temperature_ladder volume_scaling",
-    "phasecast.claims": "Claim ClaimVerdict Finding Verification all_claims find verify",
+    "phasecast.claims": "Claim ClaimVerdict Finding RecipeCheck Verification all_claims find verify",
     "phasecast.lab": "Captioned Chunk Conclusion DataFile Factory LocalEngine RECIPES Recipe Run Spec Store Sweep "
-    "Swept Table execute_sweep find_recipe load make_sweep read_sweep resume run",
+    "Swept Table find_recipe load make_sweep read_sweep resume run sweep",
     "phasecast.report": "write write_sweep",
 }
 
@@ -27,16 +27,18 @@ SIGNATURES = {
     "Problem": "(loss, params, data=None, n=None, name='your problem')",
     "Prediction": "(value, regime='', source='', systematic=0.0, kind='exact', name='')",
     "Measurement": "(value, error, status=<Status.OK: 'ok'>, diagnostics=None, *, error_kind='mcse', reasons=(), "
-    "name='')",
+    "name='', **more)",
     "Comparison": "(prediction, measurement, tolerance=3.0, name='')",
     "demo": "(*, store=None, quiet=False)",
     "lab.run": "(recipe, spec=None, *, store=None, checkpoint_every=None, quiet=False)",
     "lab.resume": "(run, *, store=None, checkpoint_every=None, quiet=False)",
     "lab.load": "(run, *, store=None)",
+    "lab.sweep": "(recipe, fixed=None, *, grid=None, zipped=None, seeds=None, engine=None, store=None, "
+    "checkpoint_every=None, quiet=False)",
     "lab.make_sweep": "(recipe, fixed=None, *, grid=None, zipped=None, seeds=None)",
     "coefficients.monomial": "(powers, prior=None)",
     "coefficients.sum_of_powers": "(powers)",
-    "claims.verify": "(identity)",
+    "claims.verify": "(identity, *, store=None, quiet=False)",
     "report.write": "(run)",
 }
 

@@ -36,7 +36,7 @@ def tiny(recipe, tmp_path_factory):
 
 def test_it_asks_a_question_and_describes_every_field(recipe):
     assert recipe.question.endswith("?")
-    undescribed = [name for name, info in recipe.spec.model_fields.items() if name != "seed" and not info.description]
+    undescribed = [name for name, info in recipe.spec.model_fields.items() if not info.description]
     assert undescribed == []
 
 
@@ -94,8 +94,9 @@ def test_its_chunks_count_up_to_their_total(recipe):
     spec = make_spec(recipe.spec, recipe.tiny)
     chunks = list(recipe.work(spec, None))
     assert all(isinstance(chunk, Chunk) for chunk in chunks)
-    assert [chunk.done for chunk in chunks] == list(range(1, len(chunks) + 1))
-    assert {chunk.total for chunk in chunks} == {len(chunks)}
+    done = [chunk.done for chunk in chunks]
+    assert done == sorted(set(done))
+    assert chunks[-1].total in (None, chunks[-1].done)
 
 
 class _Page(HTMLParser):
@@ -164,7 +165,7 @@ class Everything(Spec):
 
 specs = st.builds(
     Everything,
-    seed=st.integers(),
+    seed=st.integers(0, 2**32 - 1),
     whole=st.integers(),
     real=st.floats(allow_nan=False, allow_infinity=False),
     flag=st.booleans(),
@@ -188,7 +189,7 @@ def test_every_spec_survives_the_command_line(spec):
             return "[" + ",".join(map(toml, value)) + "]"
         return repr(value) if isinstance(value, float) else json.dumps(value).replace("\x7f", "\\u007f")
 
-    words = [f"{name}={toml(value)}" for name, value in spec.model_dump().items() if value is not None]
+    words = [f"{name}={'null' if value is None else toml(value)}" for name, value in spec.model_dump().items()]
     if any(_has_surrogate(word) or not -(2**63) <= spec.whole < 2**63 for word in words):
         return  # TOML has neither lone surrogates nor wider integers
     assert make_spec(Everything, parse_assignments(Everything, words)) == spec
@@ -232,7 +233,7 @@ def test_equal_specs_of_a_sweep_are_run_once():
     assert len(make_sweep("walks:WALK", grid={"steps": [1, 1, 2]}).specs) == 2
 
 
-def test_the_run_id_depends_on_recipe_version_and_spec_only(tmp_path):
+def test_the_run_id_depends_on_recipe_version_and_spec():
     from dataclasses import replace
 
     recipe = find_recipe("toy-landscapes")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
@@ -135,6 +136,36 @@ def test_the_value_of_a_refused_measurement_raises_and_the_estimate_does_not():
     assert plain["estimate"] == 3.0
 
 
+def test_a_kind_of_measurement_with_fields_of_its_own_is_refused_and_stored_like_any_other():
+    @dataclass(frozen=True, eq=False, init=False)
+    class Curved(Measurement):
+        curve: tuple[float, ...] = ()
+
+    @dataclass(frozen=True, eq=False)
+    class Careless(Measurement):
+        curve: tuple[float, ...] = ()
+
+    curved = Curved(1.0, 0.1, "refused", reasons=["no: do"], curve=(1.0, 2.0))
+    for result in (curved, Careless(1.0, 0.1, "refused", reasons=["no: do"])):
+        with pytest.raises(Refused):
+            _ = result.value
+    assert Result.from_json(curved.to_json()) == curved
+    assert Curved(1.0, 0.1).curve == ()
+    with pytest.raises(TypeError, match="has no colour"):
+        Curved(1.0, 0.1, colour="red")
+
+
+def test_two_kinds_of_result_cannot_share_a_name():
+    with pytest.raises(TypeError, match="use another name"):
+        type("Coefficient", (Prediction,), {"__module__": "somewhere.else"})
+
+
+def test_lists_are_arrays():
+    compared = Comparison(Prediction([1, 2]), Measurement([1.1, 2.2], [0.1, 0.1]))
+    assert compared.verdict is Verdict.AGREES
+    assert "combined errors" in str(compared)
+
+
 def test_a_refusal_without_a_reason_cannot_be_made():
     with pytest.raises(BadInput, match="needs a reason"):
         Measurement(3.0, 0.1, Status.REFUSED)
@@ -182,14 +213,13 @@ def test_results_print_as_a_small_table():
     )
     assert text.splitlines() == [
         "λ of x²y²",
-        "  predicted     1/2",
-        "  multiplicity  2",
-        "  regime        ε → 0",
-        "  source        theory",
-        "  measured      0.5003 ± 0.0011 (mcse)",
-        "  status        ok",
-        "  blocks        32",
-        "  verdict       agrees (+0.3 combined errors)",
+        "  predicted  1/2, m = 2",
+        "  regime     ε → 0",
+        "  source     theory",
+        "  measured   0.5003 ± 0.0011 (mcse)",
+        "  status     ok",
+        "  blocks     32",
+        "  verdict    agrees (+0.3 combined errors)",
     ]
 
 

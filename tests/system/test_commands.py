@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import phasecast
 from phasecast.lab import Store, load, run
 
 pytestmark = pytest.mark.bare
@@ -51,6 +52,14 @@ def test_run_prints_one_json_object(command, store):
     assert answer["status"] == "ok"
     assert Path(answer["path"]) == store / answer["run"]
     assert answer["summary"]["answers"]["mean step"]["verdict"] == "agrees"
+
+
+def test_what_a_users_code_prints_does_not_stand_in_the_json(command, store):
+    _, out, err = command("run", "walks:TALK", "--set", "steps=9", "--store", store, "--json")
+    assert json.loads(out)["status"] == "ok"
+    assert "a user's own words" in err
+    _, out, _ = command("sweep", "walks:TALK", "--set", "steps=10", "--seeds", "2", "--store", store, "--json")
+    assert len(json.loads(out)["runs"]) == 2
 
 
 def test_a_refused_run_exits_with_3_and_is_printed_all_the_same(command, store):
@@ -110,6 +119,8 @@ def test_provenance_is_complete(done):
     assert status["provenance"]["threads"] >= 1
     assert {"phasecast", "jax", "xarray", "zarr"} <= set(status["provenance"]["versions"])
     assert "commit" in status["provenance"]
+    checkout = Path(__file__).parents[2] / ".git"
+    assert bool(status["provenance"]["commit"]) == ("site-packages" not in phasecast.__file__ and checkout.exists())
     assert status["wall_seconds"] > 0
     assert status["cpu_seconds"] > 0
 
@@ -124,8 +135,9 @@ def test_export_to_netcdf_and_csv_keeps_every_number(command_json, store, done, 
     with xr.open_datatree(written, engine="h5netcdf") as tree:
         assert (tree["walk/place"].values == place).all()
         assert list(tree["walk/axis"].values) == ["x", "y", "z"]
+        assert tree.attrs["run"] == done.id
     tables = command_json("runs", "export", done.id, "--to", tmp_path / "out.csv", "--store", store)["written"]
-    assert [Path(table).name for table in sorted(tables)] == ["out-sevenths.csv", "out-walk.csv"]
+    assert [Path(table).name for table in sorted(tables)] == ["out-cores.csv", "out-sevenths.csv", "out-walk.csv"]
     with open(tmp_path / "out-walk.csv", newline="") as file:
         column = [float(row["place"]) for row in csv.DictReader(file)]
     assert column == place.ravel().tolist()
@@ -211,6 +223,16 @@ BAD = {
     "out of range": (["run", "walks:WALK", "--set", "steps=0"], "greater than or equal to 1, got 0"),
     "not finite": (["run", "walks:WALK", "--set", "pause=nan"], "finite number"),
     "nothing set": (["run", "walks:WALK", "--set", "steps"], "write key=value"),
+    "seed below zero": (["run", "walks:WALK", "--set", "seed=-1"], "greater than or equal to 0"),
+    "seed too large": (["run", "walks:WALK", "--set", "seed=99999999999999999999"], "less than"),
+    "given twice": (["run", "walks:WALK", "--set", "steps=3", "steps=4"], "given twice"),
+    "too many seeds": (["sweep", "walks:WALK", "--seeds", "1000000000"], "at most 100000"),
+    "sweep without threads": (["sweep", "walks:WALK", "--threads", "0"], "--threads ≥ 1"),
+    "word in the wrong place": (["run", "walks:WALK", "steps=3"], "steps=3"),
+    "epsilons in the wrong order": (
+        ["run", "toy-landscapes", "--set", "epsilon_min=1e-3", "epsilon_max=1e-5"],
+        "decades",
+    ),
     "unknown landscape": (["run", "toy-landscapes", "--set", "landscapes=x2y3"], "did you mean 'x2y4'"),
     "landscape twice": (["run", "toy-landscapes", "--set", "landscapes=x2y4,x²y⁴"], "named twice"),
     "no landscape": (["run", "toy-landscapes", "--set", "landscapes=[]"], "no landscape to measure"),
@@ -303,6 +325,19 @@ def test_a_run_of_a_newer_recipe_cannot_be_resumed(command, store, done):
     code, _, err = command("runs", "resume", done.id, "--store", store)
     assert code == 2
     assert "has version 2, this phasecast knows 1" in err
+
+
+@pytest.mark.parametrize("content", ["[]", "null", '{"created": 5}', '{"run": "other"}', "{"])
+def test_an_odd_folder_does_not_stop_the_list(command_json, store, done, content):
+    (store / "odd").mkdir()
+    (store / "odd" / "status.json").write_text(content)
+    assert [row["run"] for row in command_json("runs", "ls", "--store", store)["runs"]] == [done.id]
+
+
+def test_a_run_of_a_newer_phasecast_is_listed_as_such(command_json, store, done):
+    status = done.path / "status.json"
+    status.write_text(status.read_text().replace('"format": 1', '"format": 9'))
+    assert command_json("runs", "ls", "--store", store)["runs"][0]["status"] == "newer"
 
 
 def test_a_damaged_status_is_said_and_does_not_stop_the_list(command, command_json, store, done):

@@ -12,7 +12,7 @@ import pytest
 
 from conftest import HERE, start
 from phasecast.core.errors import BadInput
-from phasecast.lab import LocalEngine, Store, execute_sweep, load, make_sweep, run
+from phasecast.lab import LocalEngine, Store, load, make_sweep, run, sweep
 from phasecast.lab.engines.dask import DaskEngine, Slurm, read_cluster
 
 
@@ -57,10 +57,10 @@ def test_a_sweep_of_twelve_survives_a_killed_dask_worker(tmp_path):
 
 
 def test_a_local_sweep_survives_a_process_that_dies(tmp_path):
-    sweep = make_sweep("walks:DIE_ONCE", {"steps": 20}, seeds=[1, 2])
-    swept = execute_sweep(sweep, LocalEngine(workers=2), Store(tmp_path / "runs"), checkpoint_every=1e-9)
+    planned = make_sweep("walks:DIE_ONCE", {"steps": 20}, seeds=[1, 2])
+    swept = sweep(planned, engine=LocalEngine(workers=2), store=tmp_path / "runs", checkpoint_every=1e-9, quiet=True)
     assert swept.errors == ()
-    assert finished_events(tmp_path / "runs") == dict.fromkeys(sweep.ids(), 1)
+    assert finished_events(tmp_path / "runs") == dict.fromkeys(planned.ids(), 1)
 
 
 def test_a_task_that_always_kills_its_process_is_given_up_and_the_others_finish(tmp_path):
@@ -69,53 +69,68 @@ def test_a_task_that_always_kills_its_process_is_given_up_and_the_others_finish(
     from phasecast.lab.engines import Task
 
     tasks = [
-        Task(sweep.recipe.name, spec.model_dump(mode="json"), str(store.path))
-        for sweep in tasks_of
-        for spec in sweep.specs
+        Task(index, planned.recipe.name, spec.model_dump(mode="json"), str(store.path))
+        for index, (planned, spec) in enumerate((planned, spec) for planned in tasks_of for spec in planned.specs)
     ]
     store.prepare()
-    outcomes = {outcome.task: outcome for outcome in map(_keyed, LocalEngine(workers=2)(tasks))}
+    outcomes = {outcome.task.index: outcome for outcome in LocalEngine(workers=2)(tasks)}
     assert len(outcomes) == 4
     errors = [outcome.error for outcome in outcomes.values() if outcome.run is None]
     assert len(errors) == 1
     assert "died 3 times" in errors[0]
 
 
-def _keyed(outcome):
-    from dataclasses import replace
-
-    return replace(outcome, task=json.dumps([outcome.task.recipe, dict(outcome.task.spec)]))
-
-
 def test_local_dask_and_plain_runs_give_the_same_arrays(tmp_path):
-    sweep = make_sweep("walks:WALK", {"steps": 20}, seeds=2)
-    plain = [run("walks:WALK", spec, store=tmp_path / "plain", quiet=True) for spec in sweep.specs]
+    planned = make_sweep("walks:WALK", {"steps": 20}, seeds=2)
+    plain = [run("walks:WALK", spec, store=tmp_path / "plain", quiet=True) for spec in planned.specs]
     for name, engine in (("local", LocalEngine(workers=2)), ("dask", DaskEngine(workers=1))):
-        swept = execute_sweep(sweep, engine, Store(tmp_path / name))
+        swept = sweep(planned, engine=engine, store=tmp_path / name, quiet=True)
         assert swept.errors == ()
         for one, other in zip(plain, swept.runs, strict=True):
             assert one.id == other.id
             assert (one.results()["walk/place"].values == other.results()["walk/place"].values).all()
 
 
-def test_one_failing_run_does_not_stop_the_others(tmp_path, command):
+@pytest.mark.parametrize("recipe", ["walks:SOME_HOLES", "walks:SOME_EXITS"])
+def test_one_failing_run_does_not_stop_the_others(tmp_path, command, recipe):
     store = tmp_path / "runs"
-    code, out, complaint = command("sweep", "walks:HOLE", "--seeds", "2", "--store", store, "--json")
+    code, out, complaint = command("sweep", recipe, "--seeds", "4", "--set", "steps=9", "--store", store, "--json")
     answer = json.loads(out)
     assert code == 1
     assert answer["status"] == "failed"
-    assert len(answer["errors"]) == 2
-    assert "hole" in answer["errors"][0]
+    assert len(answer["runs"]) == len(answer["errors"]) == 2
+    assert "'seed': 1" in answer["errors"][0]
     assert "Traceback" not in complaint
 
 
-def test_each_local_worker_has_its_own_core(tmp_path):
-    cores = len(os.sched_getaffinity(0))
-    sweep = make_sweep("walks:WALK", {"steps": 20}, seeds=2)
-    swept = execute_sweep(sweep, LocalEngine(workers=2, threads=1), Store(tmp_path))
-    assert cores >= 1
+@pytest.mark.parametrize("engine", [LocalEngine(workers=2, threads=1), DaskEngine(workers=2)])
+def test_each_worker_has_a_core_of_its_own(tmp_path, engine):
+    swept = sweep("walks:WALK", {"steps": 60, "pause": 0.01}, seeds=4, engine=engine, store=tmp_path, quiet=True)
+    cores: dict[int, set] = {}
     for found in swept.runs:
-        assert found.folder.status()["provenance"]["threads"] == 1
+        status = found.folder.status()
+        assert status["provenance"]["threads"] == 1
+        cores.setdefault(status["pid"], set()).add(tuple(found.results()["cores/core"].values[0]))
+    assert all(len(used) == 1 for used in cores.values())
+    assert len(set.union(*cores.values())) == min(len(cores), len(os.sched_getaffinity(0)))
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_no_worker_outlives_its_sweep(tmp_path, number):
+    store = tmp_path / "runs"
+    process = start("sweep", "walks:WALK", "--seeds", "2", "--set", "steps=100000", "pause=0.01", "--store", store)
+    deadline = time.monotonic() + 60
+    while len({s["pid"] for s in Store(store).statuses() if s["done"]}) < 2:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    workers = {status["pid"] for status in Store(store).statuses()}
+    process.send_signal(number)
+    process.communicate(timeout=60)
+    assert process.returncode == (130 if number == signal.SIGTERM else -9)
+    while any(Path(f"/proc/{pid}").exists() for pid in workers):
+        assert time.monotonic() < deadline + 30
+        time.sleep(0.1)
+    assert {status["status"] for status in Store(store).statuses()} == {"interrupted"}
 
 
 def test_ctrl_c_stops_a_sweep_with_130_and_the_same_command_goes_on(tmp_path):
@@ -186,9 +201,8 @@ def test_a_wrong_cluster_file_is_bad_input(tmp_path, change, words):
 
 def test_a_scheduler_that_does_not_answer_is_bad_input(tmp_path, monkeypatch):
     monkeypatch.setattr("phasecast.lab.engines.dask.PATIENCE", "1s")
-    sweep = make_sweep("walks:WALK", {"steps": 20})
     with pytest.raises(BadInput, match="no dask scheduler answers at tcp"):
-        execute_sweep(sweep, DaskEngine(address="tcp://127.0.0.1:9"), Store(tmp_path))
+        sweep("walks:WALK", {"steps": 20}, engine=DaskEngine(address="tcp://127.0.0.1:9"), store=tmp_path, quiet=True)
 
 
 def test_engines_that_cannot_be_are_bad_input():

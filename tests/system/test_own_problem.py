@@ -34,7 +34,7 @@ POWER = 2
 def bowl(u):
     return (u[0] * u[1]) ** POWER
 """
-SETTINGS = {"landscapes": (), "problem": "my_model:factory", "samples": 2000, "blocks": 8, "nodes": 128}
+SETTINGS = {"landscapes": (), "problem": "my_model:factory", "samples": 2000, "blocks": 20, "nodes": 128}
 
 
 @pytest.fixture
@@ -172,6 +172,89 @@ def test_closures_partials_methods_and_jitted_functions_are_told_apart(tmp_path,
         assert print_of(kind, 1.0) != print_of(kind, 2.0)
 
 
+def test_a_module_imported_before_and_one_that_shares_an_edited_helper_are_read_anew(project, tmp_path):
+    import my_model  # noqa: F401  # pyright: ignore
+
+    (project / "shapes.py").write_text(SHAPES.replace("POWER = 2", "POWER = 4"))
+    fourth = run("toy-landscapes", SETTINGS, store=tmp_path / "runs", quiet=True)
+    assert fourth.results()["ladder/llc"].values[0, -1] == pytest.approx(0.225, abs=0.02)
+    (project / "b_model.py").write_text(MODEL)
+    (project / "shapes.py").write_text(SHAPES)
+    second = run("toy-landscapes", {**SETTINGS, "problem": "b_model:factory"}, store=tmp_path / "runs", quiet=True)
+    assert second.results()["ladder/llc"].values[0, -1] == pytest.approx(0.475, abs=0.01)
+    sys.modules.pop("b_model")
+
+
+LOSSES = {
+    "vmap at module level": "square = jax.vmap(lambda x: x**2)\ndef loss(w): return square(w)[0] * square(w)[1]",
+    "names from jax": "from jax import grad, vmap\ndef loss(w): return vmap(lambda x: x * x)(w).prod()",
+    "jitted with a random key": "key = jax.random.key(3)\n@jax.jit\ndef loss(w): return (w[0] * w[1]) ** 2",
+    "a set and a dictionary": "names = {'a', 'b', 'c'}\ndef loss(w): return (w[0] * w[1]) ** 2 * len(names) / 3",
+    "a class with a table": (
+        "class M:\n  table = np.ones(2)\n  def __call__(self, w): return (w[0] * w[1] * self.table[0]) ** 2\nloss = M()"
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", LOSSES)
+def test_ordinary_losses_have_the_same_print_in_every_process_and_after_use(project, kind):
+    (project / "my_model.py").write_text(
+        f"import jax, numpy as np\nfrom phasecast import Problem\n{LOSSES[kind]}\n"
+        "def factory(): return Problem(loss, np.zeros(2))\n"
+    )
+    script = (
+        "from phasecast.lab import fingerprint; print(fingerprint.of_factory('my_model:factory'));"
+        "from phasecast.lab.reference import load_problem; p = load_problem('my_model:factory');"
+        "p.value(p.params + 1.0);"
+        "print(fingerprint.of_factory('my_model:factory'))"
+    )
+    seen = set()
+    for seed in (1, 2):
+        environment = {**os.environ, "PYTHONHASHSEED": str(seed)}
+        shown = subprocess.run(
+            [sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True
+        )
+        seen |= set(shown.stdout.split())
+    assert len(seen) == 1
+
+
+def test_values_that_differ_have_different_prints():
+    def print_of(value) -> bytes:
+        return b"".join(fingerprint._values(value))
+
+    from fractions import Fraction
+
+    for one, other in (
+        ([[1], 2], [[1, 2]]),
+        ({"a": {}, "b": 1}, {"a": {"b": 1}}),
+        (Fraction(1, 2), Fraction(1, 3)),
+        (range(3), range(4)),
+        ({1, 2}, {1, 3}),
+        (np.float32(1), np.float64(1)),
+        (np.zeros((2, 3)), np.zeros((3, 2))),
+    ):
+        assert print_of(one) != print_of(other)
+
+
+def test_code_that_changes_while_a_run_waits_or_computes_is_not_stored_under_the_old_id(project, tmp_path):
+    from phasecast.lab.runs import execute
+
+    recipe = find_recipe("toy-landscapes")
+    spec = recipe.spec(**SETTINGS)
+
+    class Edit:
+        def update(self, done, total, metric=None):
+            if done == 3:
+                (project / "shapes.py").write_text(SHAPES.replace("POWER = 2", "POWER = 4"))
+
+        def say(self, line):
+            return None
+
+    with pytest.raises(BadInput, match="changed while the run was computed"):
+        execute(recipe, spec, Store(tmp_path / "runs"), progress=Edit())
+    assert [status["status"] for status in Store(tmp_path / "runs").statuses()] == ["failed"]
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -181,7 +264,10 @@ def test_closures_partials_methods_and_jitted_functions_are_told_apart(tmp_path,
         ("raise OSError('broken')", "importing 'my_model' raised OSError"),
         ("def other(): pass", "has no 'factory'"),
         ("factory = 3", "is a int, not a factory"),
-        ("from phasecast import Problem\ndef factory(): return Problem(lambda w: w @ w, [0.0] * 3)", "two parameters"),
+        (
+            "import numpy as np, phasecast as pc\ndef factory(): return pc.Problem(lambda w: w @ w, np.zeros(3))",
+            "two parameters",
+        ),
     ],
 )
 def test_a_factory_that_does_not_work_is_one_line_and_leaves_no_run(project, tmp_path, text, words):

@@ -28,6 +28,7 @@ REACH = 24 * math.log(10)  # log-uniform offsets go down to 10⁻²⁴ of the ra
 MOST_PARAMETERS = 6  # the weights' variance grows like 2^d
 FEWEST_BLOCKS = 20  # below, a jackknife error is itself mostly noise
 DRIFT_LIMIT = 4.0  # standard errors between the two halves of the ladder before a law is rejected
+SMALL_DRIFT = 0.1  # of what a logarithm would do: below, a drift is no logarithm and only enters the error
 SLOWEST = 1 / 12  # the smallest power of ε by which V is taken to approach its law; a cusp has this one
 
 
@@ -131,16 +132,21 @@ def fit_volume(volumes: np.ndarray, epsilons: np.ndarray, multiplicity: int | No
 
     moved, moved_error = _jackknife(drift, volumes)
     estimate, error = _jackknife(lambda volume, spread: _fit(volume, spread, logs, small, m), volumes)
+    ideal = np.exp(-estimate * logs) * logs**m  # what one more logarithm would do
+    logarithm = drift(ideal, ideal * spread / mean)
     left = math.exp(-SLOWEST * (logs[small].mean() - logs[large].mean()))
     reasons = []
-    if abs(moved) > DRIFT_LIMIT * moved_error:
+    if abs(moved) > max(DRIFT_LIMIT * moved_error, SMALL_DRIFT * logarithm):
         reasons.append(
             f"λ still moves by {moved:.2g} between large and small ε: use smaller epsilons or a smaller radius, or say "
             "the multiplicity if theory knows it"
         )
+    elif m > 1 and estimate - _fit(mean, spread, logs, small, 1) < (m - 1) / (4 * logs[small].mean()):
+        reasons.append(
+            f"the draws do not show the logarithms of multiplicity {m}: use more samples, or smaller epsilons"
+        )
     elif multiplicity is None:
-        ideal = np.exp(-estimate * logs) * logs  # what one logarithm would do
-        resolution = drift(ideal, ideal * spread / mean) / (2 * DRIFT_LIMIT * moved_error)
+        resolution = logarithm / (2 * DRIFT_LIMIT * moved_error)
         if resolution < 1:
             reasons.append(
                 f"too few draws to exclude a logarithm: use {max(2, math.ceil(resolution**-2))} times as many samples, "

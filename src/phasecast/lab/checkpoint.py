@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
@@ -31,8 +32,9 @@ def save(folder: Path, number: int, state: Any) -> None:
     """Write checkpoint ``number`` and remove all but the newest two."""
     folder.mkdir(exist_ok=True)
     tree, arrays = _take_apart(state)
-    facts = {"format": FORMAT, "arrays": [[array.dtype.str, array.shape] for array in arrays], "tree": tree}
-    pieces = [array.reshape(-1).view(np.uint8).data for array in arrays if array.size]
+    kinds = [[array.dtype.str, array.shape, "F" if _is_fortran(array) else "C"] for array in arrays]
+    facts = {"format": FORMAT, "arrays": kinds, "tree": tree}
+    pieces = [array.ravel("K").view(np.uint8).data for array in arrays if array.size]
     header = json.dumps({"sha256": _checksum(facts, pieces), **facts}).encode()
     write_atomically(folder / f"{number:08d}.ckpt", header, b"\n", *pieces, durable=True)
     for old in _files(folder)[KEPT:]:
@@ -40,7 +42,7 @@ def save(folder: Path, number: int, state: Any) -> None:
 
 
 def load_newest(folder: Path) -> tuple[int, Any, list[str]]:
-    """Number and state of the newest sound checkpoint, with a note on each damaged one that was passed over.
+    """Number and state of the newest sound checkpoint, with a note on each damaged one, which is removed.
 
     Number 0 and state None where there is none.
     """
@@ -50,6 +52,7 @@ def load_newest(folder: Path) -> tuple[int, Any, list[str]]:
             return int(path.stem), _read(path), notes
         except Damaged as damage:
             notes.append(f"{path.name} is damaged ({damage}); used the one before")
+            path.unlink(missing_ok=True)
     return 0, None, notes
 
 
@@ -59,7 +62,7 @@ def _read(path: Path) -> Any:
         facts = json.loads(header)
         checksum = facts.pop("sha256")
         written_by = int(facts["format"])
-        kinds = [(np.dtype(kind), tuple(shape)) for kind, shape in facts["arrays"]]
+        kinds = [(np.dtype(kind), tuple(shape), order) for kind, shape, order in facts["arrays"]]
     except (ValueError, KeyError, TypeError, AttributeError):
         raise Damaged("no header") from None
     if written_by > FORMAT:
@@ -67,11 +70,15 @@ def _read(path: Path) -> Any:
     if _checksum(facts, [memoryview(body)]) != checksum:
         raise Damaged("wrong checksum")
     arrays, start = [], 0
-    for kind, shape in kinds:
+    for kind, shape, order in kinds:
         length = kind.itemsize * math.prod(shape)
-        arrays.append(np.frombuffer(body[start : start + length], dtype=kind).reshape(shape).copy())
+        arrays.append(np.frombuffer(body[start : start + length], dtype=kind).reshape(shape, order=order).copy(order))
         start += length
     return _put_together(facts["tree"], arrays)
+
+
+def _is_fortran(array: np.ndarray) -> bool:
+    return array.flags.f_contiguous and not array.flags.c_contiguous
 
 
 def _checksum(facts: dict[str, Any], pieces: list[memoryview]) -> str:
@@ -86,19 +93,23 @@ def _take_apart(state: Any) -> tuple[Any, list[np.ndarray]]:
     arrays: list[np.ndarray] = []
 
     def strip(value: Any) -> Any:
+        if isinstance(value, dict | list | tuple | Enum | np.ma.MaskedArray) and type(value) not in (dict, list, tuple):
+            raise BadInput(
+                f"a recipe's state has a {type(value).__name__}", "use dicts, lists, tuples, arrays, numbers"
+            )
         if isinstance(value, dict):
             if not all(isinstance(key, str) for key in value):
                 raise BadInput("a recipe's state has keys that are not strings", "use string keys")
             return {"dict": {key: strip(item) for key, item in value.items()}}
         if isinstance(value, list | tuple):
-            if type(value) not in (list, tuple):
-                raise BadInput(f"a recipe's state has a {type(value).__name__}", "use dicts, lists and plain tuples")
             return {type(value).__name__: [strip(item) for item in value]}
         if hasattr(value, "__array__"):
-            array = np.ascontiguousarray(value)
+            array = np.asarray(value)
+            if not (array.flags.c_contiguous or array.flags.f_contiguous):
+                array = np.ascontiguousarray(array)
             if array.dtype.hasobject or array.dtype.kind in "VT":
                 raise BadInput(f"a recipe's state has an array of {array.dtype}", "use numbers, booleans or strings")
-            arrays.append(array.reshape(np.shape(value)))
+            arrays.append(array)
             return {"array": len(arrays) - 1}
         return {"value": codec.encode(value)}
 

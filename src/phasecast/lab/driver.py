@@ -10,7 +10,7 @@ import signal
 import threading
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from phasecast.core.errors import BadInput, PhasecastError, RecipeFailed, RunInterrupted, StoreError
@@ -31,12 +31,16 @@ class Driver:
     """One attempt at one run, by the process that holds its lock."""
 
     def __init__(
-        self, recipe: Recipe, spec: Spec, folder: RunFolder, progress: Progress, checkpoint_every: float | None
+        self,
+        recipe: Recipe,
+        spec: Spec,
+        folder: RunFolder,
+        progress: Progress,
+        checkpoint_every: float | None,
+        is_same: Callable[[], bool],
     ):
-        if checkpoint_every is not None and not checkpoint_every > 0:
-            raise BadInput(f"checkpoints every {checkpoint_every:g} seconds", "use a positive number of seconds")
         self.recipe, self.spec, self.folder, self.progress = recipe, spec, folder, progress
-        self.checkpoint_every = checkpoint_every
+        self.checkpoint_every, self.is_same = checkpoint_every, is_same
         self.start = (time.monotonic(), time.process_time())
         before: dict[str, Any] = {}
         with contextlib.suppress(StoreError):
@@ -63,15 +67,20 @@ class Driver:
         with disk_errors(self.folder.path):
             self.number, saved, notes = checkpoint.load_newest(self.folder.checkpoints)
         self.spent = (saved["wall_seconds"], saved["cpu_seconds"]) if saved else (0.0, 0.0)
+        for leftover in self.folder.path.rglob("*.partial") if self.status["attempts"] > 1 else ():
+            leftover.unlink(missing_ok=True)  # of a process that was killed
         self._write("running")
         self.folder.log("started", attempt=self.status["attempts"], checkpoint=self.number, notes=notes)
         for note in notes:
             self.progress.say(note)
         try:
+            layout = self.recipe.layout(self.spec)
             with disk_errors(self.folder.path):
-                self.writer = tables.ResultsWriter(
-                    self.folder.results, self.recipe.layout(self.spec), saved["results"] if saved else None
-                )
+                try:
+                    self.writer = tables.ResultsWriter(self.folder.results, layout, saved["results"] if saved else None)
+                except tables.LostRows as loss:
+                    self.folder.log("restarted", notes=[f"{loss}; started from the beginning"])
+                    saved, self.writer = None, tables.ResultsWriter(self.folder.results, layout)
             self._work(saved["recipe"] if saved else None)
             self._conclude()
         except BadInput as error:
@@ -84,7 +93,7 @@ class Driver:
         except PhasecastError as error:
             self._fail(error)
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             self._fail(error)
             raise RecipeFailed(
                 f"{self.recipe.name} failed with {type(error).__name__}: {error}",
@@ -97,7 +106,8 @@ class Driver:
             for chunk in self.recipe.work(self.spec, state):
                 with disk_errors(self.folder.path):
                     self.writer.append(chunk.rows)
-                self.status["done"], self.status["total"] = chunk.done, chunk.total
+                self.status["done"] = int(chunk.done)
+                self.status["total"] = None if chunk.total is None else int(chunk.total)
                 self.progress.update(chunk.done, chunk.total, chunk.metric)
                 if stop.is_set() or time.monotonic() - last >= interval:
                     began = time.monotonic()
@@ -125,11 +135,13 @@ class Driver:
         with disk_errors(self.folder.path):
             self.writer.finish()
         conclusion = self.recipe.conclude(self.spec, tables.read(self.folder.results))
+        if not self.is_same():
+            raise BadInput("the code or data changed while the run was computed", "run it again")
         self.status["summary"] = conclusion.summary()
         self._write(str(conclusion.status), durable=True)
         self.folder.log("finished", status=str(conclusion.status))
 
-    def _fail(self, error: Exception) -> None:
+    def _fail(self, error: BaseException) -> None:
         self.status["error"] = f"{type(error).__name__}: {error}"
         with contextlib.suppress(PhasecastError, OSError):  # a full disk cannot take this note either
             self._write("failed")

@@ -20,7 +20,8 @@ def export(run: Run, to: Path) -> list[Path]:
         raise BadInput(f"'{to.name}' is neither NetCDF nor CSV", "end the name in .nc or .csv")
     if not to.absolute().parent.is_dir():
         raise BadInput(f"there is no folder {to.absolute().parent}", "make it first")
-    tree = run.results().assign_attrs(run=run.id, spec=json.dumps(run.folder.spec(), ensure_ascii=False))
+    tree = run.results().copy()
+    tree.attrs = {**tree.attrs, "run": run.id, "spec": json.dumps(run.folder.spec(), ensure_ascii=False)}
     with disk_errors(to):
         if to.suffix == ".nc":
             with replacing(to) as partial:

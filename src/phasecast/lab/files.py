@@ -14,7 +14,7 @@ from typing import Any
 from phasecast.core.errors import StoreError
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
-_FORBIDDEN = {errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR}
+_FORBIDDEN = {errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.ENAMETOOLONG}
 
 
 def write_atomically(path: Path, *pieces: bytes | memoryview, durable: bool = False) -> None:

@@ -10,6 +10,8 @@ from __future__ import annotations
 import dataclasses
 import functools
 import hashlib
+import pickle
+import sys
 import types
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from phasecast.core.errors import BadInput
-from phasecast.lab.reference import digest_of, load_problem, own_sources
+from phasecast.lab.reference import digest_of, is_installed, load_problem, own_sources
 
 
 def of_factory(reference: str) -> str:
@@ -34,8 +36,8 @@ def of_factory(reference: str) -> str:
 def of_source(reference: str) -> str:
     """The fingerprint of the module behind a reference and of the user's own modules it imports."""
     digest = hashlib.sha256(reference.encode())
-    for path in own_sources(reference.partition(":")[0]):
-        digest.update(path.name.encode() + bytes.fromhex(digest_of(path)))
+    for name, path in own_sources(reference.partition(":")[0]).items():
+        digest.update(name.encode() + bytes.fromhex(digest_of(path)))
     return digest.hexdigest()
 
 
@@ -48,9 +50,13 @@ def of_file(path: str) -> str:
 
 
 def _values(value: Any, seen: set[int] | None = None) -> Iterator[bytes]:
-    """Bytes that identify a value: arrays by content, functions by code and what they refer to."""
+    """Bytes that identify a value: arrays by content, the user's functions by code and what they refer to.
+
+    What comes from an installed package is known by its name and is not looked into: its inside is not the user's, and
+    may differ from process to process.
+    """
     seen = set() if seen is None else seen
-    yield type(value).__name__.encode()
+    yield type(value).__qualname__.encode()
     if value is None or isinstance(value, bool | int | float | complex | str | bytes):
         yield repr(value).encode()
         return
@@ -58,41 +64,77 @@ def _values(value: Any, seen: set[int] | None = None) -> Iterator[bytes]:
         return
     seen.add(id(value))
     if isinstance(value, set | frozenset):
-        yield repr(sorted(map(repr, value))).encode()
-        return
-    if hasattr(value, "__array__"):
-        array = np.asarray(value.detach() if hasattr(value, "detach") else value)  # torch asks to detach
+        yield b"".join(sorted(b"".join(_values(item, set())) for item in value))
+    elif (array := _array(value)) is not None:
         yield f"{array.dtype}{array.shape}".encode()
-        yield (np.ascontiguousarray(array).tobytes() if array.dtype != object else repr(array.tolist()).encode())
-        return
-    for part in _parts(value):
-        yield from _values(part, seen)
+        yield np.ascontiguousarray(array).tobytes() if array.dtype != object else repr(array.tolist()).encode()
+    elif (parts := _parts(value)) is None:
+        yield _opaque(value)
+    else:
+        yield b"("
+        for part in parts:
+            yield from _values(part, seen)
+        yield b")"
 
 
-def _parts(value: Any) -> Iterator[Any]:
-    """What a container, a function or an object consists of."""
+def _array(value: Any) -> np.ndarray | None:
+    if not hasattr(value, "__array__"):
+        return None
+    try:
+        return np.asarray(value.detach() if hasattr(value, "detach") else value)  # torch asks to detach
+    except TypeError:  # a typed random key of JAX
+        import jax
+
+        return np.asarray(jax.random.key_data(value))
+
+
+def _opaque(value: Any) -> bytes:
+    """What has no parts that we can see: its pickle, which is only ever written here, never read."""
+    try:
+        return pickle.dumps(value)
+    except Exception:
+        return getattr(value, "__qualname__", "").encode()
+
+
+def _parts(value: Any) -> list[Any] | None:
+    """What a container, a function or an object consists of; None where that cannot be seen."""
     if isinstance(value, dict):
-        for key, item in value.items():
-            yield repr(key)
-            yield item
-    elif isinstance(value, list | tuple):
-        yield from value
-    elif isinstance(value, functools.partial):
-        yield from (value.func, value.args, value.keywords)
-    elif isinstance(value, types.MethodType):
-        yield from (value.__func__, value.__self__)
-    elif isinstance(value, types.FunctionType):
-        yield value.__code__
-        yield from (value.__defaults__, value.__kwdefaults__)
-        yield from (cell.cell_contents for cell in value.__closure__ or () if _is_filled(cell))
-        names = _global_names(value.__code__)
-        yield from (value.__globals__[name] for name in names if name in value.__globals__)
-    elif isinstance(value, types.CodeType):
-        yield from (value.co_code, value.co_names, value.co_consts)
-    elif hasattr(value, "__wrapped__"):
-        yield value.__wrapped__
-    elif not isinstance(value, types.ModuleType | type) and hasattr(value, "__dict__"):
-        yield vars(value)
+        return [part for item in value.items() for part in item]
+    if isinstance(value, list | tuple):
+        return list(value)
+    if isinstance(value, functools.partial):
+        return [value.func, value.args, value.keywords]
+    if isinstance(value, types.MethodType):
+        return [value.__func__, value.__self__]
+    if isinstance(value, types.FunctionType):
+        cells = [cell.cell_contents for cell in value.__closure__ or () if _is_filled(cell)]
+        wrapped = [value.__wrapped__] if hasattr(value, "__wrapped__") else []  # pyright: ignore[reportFunctionMemberAccess]
+        if not _is_own(value.__globals__.get("__name__")):
+            return [f"{value.__module__}.{value.__qualname__}", *cells, *wrapped]
+        names = [name for name in _global_names(value.__code__) if name in value.__globals__]
+        referred = [value.__globals__[name] for name in names]
+        return [value.__code__, value.__defaults__, value.__kwdefaults__, *cells, *wrapped, *referred]
+    if isinstance(value, types.CodeType):
+        return [value.co_code, value.co_names, value.co_consts]
+    if isinstance(value, types.ModuleType | type):
+        name = value.__name__ if isinstance(value, types.ModuleType) else value.__module__
+        if not _is_own(name):
+            return [f"{name}.{getattr(value, '__qualname__', '')}"]
+        return [part for key, item in vars(value).items() if not _is_machinery(key) for part in (key, item)]
+    if hasattr(value, "__wrapped__"):
+        return [value.__wrapped__]
+    return [type(value), vars(value)] if hasattr(value, "__dict__") else None
+
+
+def _is_machinery(name: str) -> bool:
+    return name.startswith("__") and name not in ("__call__", "__init__", "__getitem__", "__matmul__")
+
+
+@functools.cache
+def _is_own(module: str | None) -> bool:
+    """Whether a module is the user's own."""
+    path = getattr(sys.modules.get(module or ""), "__file__", None)
+    return module == "__main__" or (path is not None and not is_installed(Path(path)))
 
 
 def _global_names(code: types.CodeType) -> list[str]:

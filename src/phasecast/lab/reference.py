@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import functools
 import hashlib
 import importlib
@@ -29,7 +30,7 @@ def load(reference: str) -> Any:
         sys.path.insert(0, str(Path.cwd()))  # an installed command does not look into the working folder by itself
     importlib.invalidate_caches()
     try:
-        _reload_if_edited(module_name)
+        _forget_stale(module_name)
         module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
         if error.name and module_name.split(".")[0] == error.name.split(".")[0]:
@@ -41,8 +42,7 @@ def load(reference: str) -> Any:
         raise BadInput(
             f"importing '{module_name}' raised {type(error).__name__}: {error}", "mend the module"
         ) from error
-    for path in own_sources(module_name):
-        _loaded[str(path)] = digest_of(path)
+    _loaded.update({name: digest_of(path) for name, path in own_sources(module_name).items()})
     try:
         return functools.reduce(getattr, attribute.split("."), module)
     except AttributeError:
@@ -70,20 +70,18 @@ def load_problem(reference: str) -> Problem:
     return problem
 
 
-def own_sources(module_name: str) -> list[Path]:
-    """Source files of a module and, through its import statements, of the user's own modules."""
+def own_sources(module_name: str) -> dict[str, Path]:
+    """Names and source files of a module and, through its import statements, of the user's own modules."""
     found: dict[str, Path] = {}
     waiting = [module_name]
     while waiting:
         name = waiting.pop()
-        if name in found or name.partition(".")[0] in sys.stdlib_module_names:
-            continue
-        path = _source_path(name)
-        if path is None or _is_installed(path):
+        path = None if name in found else _source_path(name)
+        if path is None or is_installed(path):
             continue
         found[name] = path
-        waiting += _imports(path, name)
-    return [found[name] for name in sorted(found)]
+        waiting += [*_imports(path, name), *([name.rpartition(".")[0]] if "." in name else [])]
+    return {name: found[name] for name in sorted(found)}
 
 
 def _source_path(name: str) -> Path | None:
@@ -94,7 +92,7 @@ def _source_path(name: str) -> Path | None:
     return Path(spec.origin) if spec and spec.origin and spec.origin.endswith(".py") else None
 
 
-def _is_installed(path: Path) -> bool:
+def is_installed(path: Path) -> bool:
     """Whether a file belongs to an installed package, the standard library, or phasecast itself."""
     homes = [sysconfig.get_path(kind) for kind in ("stdlib", "platstdlib", "purelib", "platlib")]
     homes.append(str(Path(__file__).parents[1]))
@@ -117,20 +115,17 @@ def _imports(path: Path, name: str) -> Iterator[str]:
             yield from (f"{target}.{alias.name}" for alias in node.names)
 
 
-def _reload_if_edited(module_name: str) -> None:
-    """Forget modules of the user's own whose source changed since this process loaded them."""
-    if module_name not in sys.modules:
-        return
-    sources = {name: path for name in list(sys.modules) if (path := _loaded_path(name)) is not None}
-    edited = any(digest_of(path) != _loaded[str(path)] for path in sources.values() if path.exists())
-    if edited:
-        for name in sources:
+def _forget_stale(module_name: str) -> None:
+    """Drop the user's own modules from memory unless they are known to be what is on disk.
+
+    Their compiled files go too: Python takes one for current if the source has the same size and second.
+    """
+    sources = own_sources(module_name)
+    if any(_loaded.get(name) != digest_of(path) for name, path in sources.items()):
+        for name, path in sources.items():
             sys.modules.pop(name, None)
-
-
-def _loaded_path(name: str) -> Path | None:
-    origin = getattr(sys.modules.get(name), "__file__", None)
-    return Path(origin) if origin and origin in _loaded else None
+            with contextlib.suppress(OSError):
+                Path(importlib.util.cache_from_source(str(path))).unlink(missing_ok=True)
 
 
 def digest_of(path: Path) -> str:

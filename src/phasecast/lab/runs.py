@@ -151,10 +151,14 @@ def execute(
     checkpoint_every: float | None = None,
 ) -> Run:
     """Compute a run to its end, from its newest checkpoint if it has one; wait if another process is at it."""
+    if checkpoint_every is not None and not checkpoint_every > 0:
+        raise BadInput(f"checkpoints every {checkpoint_every:g} seconds", "use a positive number of seconds")
     progress = progress or Silent()
     identity, asked = _asked(recipe, spec)
-    store.prepare()
     folder = store.folder(identity)
+    if _finished(folder):  # also in a store that can only be read
+        return Run(identity, store)
+    store.prepare()
     with disk_errors(store.path):
         folder.path.mkdir(exist_ok=True)
 
@@ -164,9 +168,15 @@ def execute(
     with folder.lock(on_wait=waiting):
         if _finished(folder):
             return Run(identity, store)
+
+        def is_same() -> bool:
+            return not asked["contents"] or identify(recipe, spec) == identity
+
+        if not is_same():
+            raise BadInput("the code or data changed while waiting for another process", "run it again")
         with disk_errors(folder.path):
             write_json(folder.path / "spec.json", asked)
-        Driver(recipe, spec, folder, progress, checkpoint_every).drive()
+        Driver(recipe, spec, folder, progress, checkpoint_every, is_same).drive()
     return Run(identity, store)
 
 

@@ -41,8 +41,10 @@ class Spec(BaseModel):
         prints: dict[str, str] = {}
         for name, kind in _content_fields(type(self)).items():
             value = getattr(self, name)
-            if value is not None:
-                prints[name] = fingerprint.of_factory(value) if kind == "factory" else fingerprint.of_file(value)
+            of = fingerprint.of_factory if kind == "factory" else fingerprint.of_file
+            for number, one in enumerate(value if isinstance(value, tuple | list) else [value]):
+                if one is not None:
+                    prints[f"{name}.{number}" if isinstance(value, tuple | list) else name] = of(one)
         return prints
 
 

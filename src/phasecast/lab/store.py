@@ -34,10 +34,10 @@ class Store:
     """A folder of runs: ``path``, else ``$PHASECAST_STORE``, else ``phasecast-runs`` in the working folder."""
 
     def __init__(self, path: str | Path | None = None):
-        if path is not None and not str(path).strip():
-            raise StoreError("the store has no name", "give a folder with --store")
         self.path = Path(path or os.environ.get(VARIABLE) or DEFAULT).absolute()
-        if self.path.exists() and not self.path.is_dir():
+        with disk_errors(self.path):
+            exists = self.path.exists()
+        if exists and not self.path.is_dir():
             raise StoreError(f"the store {self.path} is a file", "give a folder with --store")
         if (self.path / MARKER).exists():
             found = read_json(self.path / MARKER).get("format")
@@ -80,13 +80,17 @@ class Store:
         found = []
         with contextlib.suppress(FileNotFoundError), os.scandir(self.path) as entries:
             for entry in entries:
-                try:
-                    with open(f"{entry.path}/status.json", "rb") as file:
-                        found.append(json.loads(file.read()))
-                except (OSError, ValueError):
+                if entry.name.startswith("."):  # what a killed removal left
                     continue
-        for status in sorted(found, key=lambda status: (status.get("created", ""), status.get("run", ""))):
-            yield _as_it_is(status, self.path)
+                with contextlib.suppress(OSError, ValueError), open(f"{entry.path}/status.json", "rb") as file:
+                    status = json.loads(file.read())
+                    if isinstance(status, dict) and status.get("run") == entry.name:
+                        found.append(status)
+        for status in sorted(found, key=lambda status: (str(status.get("created")), status["run"])):
+            try:
+                yield _as_it_is(status, self.path)
+            except NewerVersion:
+                yield {**status, "status": "newer"}
 
     def find(self, text: str) -> str:
         """The id of the run meant by ``text``: an id, or the beginning of an id or of its hash."""
@@ -119,11 +123,13 @@ class Store:
             with disk_errors(folder.path):
                 gone = folder.path.with_name(f".{run}.{os.getpid()}.removed")
                 folder.path.rename(gone)  # in one step: a killed removal leaves no half a run
-                shutil.rmtree(gone, ignore_errors=True)
+                for removed in [gone, *self.path.glob(".*.removed")]:
+                    shutil.rmtree(removed, ignore_errors=True)
 
     def _ids(self) -> list[str]:
         with contextlib.suppress(FileNotFoundError):
-            return sorted(entry.name for entry in self.path.iterdir() if (entry / "status.json").is_file())
+            entries = [entry for entry in self.path.iterdir() if not entry.name.startswith(".")]
+            return sorted(entry.name for entry in entries if (entry / "status.json").is_file())
         return []
 
 
@@ -198,7 +204,7 @@ def run_id(recipe: str, version: int, spec: dict[str, Any], contents: dict[str, 
         ensure_ascii=True,
         separators=(",", ":"),
     )
-    slug = re.sub(r"[^A-Za-z0-9]+", "-", recipe).strip("-")
+    slug = re.sub(r"[^A-Za-z0-9]+", "-", recipe).strip("-")[:60]
     return f"{slug}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
 
 
@@ -212,7 +218,9 @@ def _as_it_is(status: dict[str, Any], store: Path) -> dict[str, Any]:
         return status
     try:
         with RunFolder(store / str(status.get("run"))).lock(wait=False) as free:
-            return {**status, "status": "interrupted"} if free else status
+            if free:  # it may have finished since its status was read
+                status = read_json(store / status["run"] / "status.json")
+            return {**status, "status": "interrupted"} if free and status["status"] == "running" else status
     except (StoreError, OSError):  # nobody can be running in a store that cannot be written
         return {**status, "status": "interrupted"}
 

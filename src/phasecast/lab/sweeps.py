@@ -88,7 +88,7 @@ def make_sweep(
         for step in steps
         for seed in seeded
     ]
-    return Sweep(found, tuple(dict.fromkeys(specs)), tuple(axes))
+    return Sweep(found, tuple({spec.model_dump_json(): spec for spec in specs}.values()), tuple(axes))
 
 
 def read_sweep(path: Path) -> Sweep:

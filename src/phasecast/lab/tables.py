@@ -8,6 +8,7 @@ Written with zarr itself, because appending through xarray rewrites the coordina
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -46,13 +47,17 @@ class Table:
     rows_per_chunk: int = 64
 
 
+class LostRows(Exception):
+    """The results on disk have fewer rows than the checkpoint speaks of."""
+
+
 class ResultsWriter:
     """Appends rows to ``results.zarr``; ``state()`` goes into the checkpoint and comes back as ``resume``."""
 
     def __init__(self, path: Path, layout: Mapping[str, Table], resume: dict[str, Any] | None = None):
         import zarr
 
-        self._layout = layout
+        self._layout, self._path = layout, path
         if resume is None:
             shutil.rmtree(path, ignore_errors=True)
         self._root = zarr.open_group(path, mode="a")
@@ -106,11 +111,11 @@ class ResultsWriter:
         """The zarr array of a variable, made with its coordinates when its first rows arrive."""
         table = self._layout[name]
         group = self._root.require_group(name)
-        if variable in group:
-            return group[variable]
         for dimension, labels in table.coordinates.items():
             if dimension not in group:
                 group.create_array(dimension, data=_labels(labels), dimension_names=(dimension,))
+        if variable in group:
+            return group[variable]
         dimensions = (table.grows, *table.variables[variable])
         array = group.create_array(
             variable,
@@ -127,12 +132,20 @@ class ResultsWriter:
         """Forget what was written after the checkpoint, and any node it had not begun."""
         for name, table in self._layout.items():
             if name not in self._root:
+                if self._written[name]:
+                    raise LostRows(f"{name} is missing")
                 continue
-            if self._written[name] == 0:
-                del self._root[name]
+            if self._written[name] == 0:  # in one step: a killed removal must not leave half a node
+                gone = self._path.with_name(f".{name.replace('/', '-')}.{os.getpid()}.removed")
+                (self._path / name).rename(gone)
+                shutil.rmtree(gone, ignore_errors=True)
                 continue
             for variable in table.variables:
+                if f"{name}/{variable}" not in self._root:
+                    raise LostRows(f"{name}/{variable} is missing")
                 array: Any = self._root[f"{name}/{variable}"]
+                if array.shape[0] < self._written[name]:
+                    raise LostRows(f"{name}/{variable} has {array.shape[0]} of {self._written[name]} rows")
                 array.resize((self._written[name], *array.shape[1:]))
 
 
@@ -145,7 +158,7 @@ def read(path: Path) -> xr.DataTree:
 
 def _column(name: str, table: Table, variable: str, column: Any) -> np.ndarray:
     """Rows of one variable in its declared type; a type that cannot hold them is an error of the recipe."""
-    array, wanted = np.asarray(column), np.dtype(table.dtypes.get(variable, "float64"))
+    array, wanted = np.array(column), np.dtype(table.dtypes.get(variable, "float64"))
     if not np.can_cast(array.dtype, wanted, "same_kind"):
         raise PhasecastError(
             f"'{name}/{variable}' is {wanted} and was given {array.dtype}", "say another type in the table's dtypes"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from phasecast.core.results import Status
@@ -36,11 +37,11 @@ def across_runs(tables: list[list[Row]], labels: list[str]) -> Captioned:
     )
 
 
-def _draw(panel, place: int, row: Row) -> None:
-    if row.prediction is not None and np.ndim(row.prediction.value) == 0:
+def _draw(panel: Axes, place: int, row: Row) -> None:
+    if row.prediction is not None and np.size(np.asarray(row.prediction.value)) == 1:
         panel.plot([place - 0.4, place + 0.4], [float(row.prediction.value)] * 2, "--", color="#888888", lw=1.2)
     measurement = row.measurement
-    if measurement is not None and np.ndim(measurement.estimate) == 0:
+    if measurement is not None and np.size(np.asarray(measurement.estimate)) == 1:
         colour = "#0072B2"
         panel.errorbar(
             place,

@@ -55,3 +55,5 @@ def compute(task: Task) -> tuple[str | None, str]:
         return execute(recipe, spec, Store(task.store), checkpoint_every=task.checkpoint_every).id, ""
     except PhasecastError as error:
         return None, str(error)
+    except Exception as error:
+        return None, f"{type(error).__name__}: {error}"

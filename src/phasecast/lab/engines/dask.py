@@ -99,9 +99,11 @@ class DaskEngine:
             for future in as_completed(futures, raise_errors=False):
                 if future.status == "finished":
                     yield Outcome(futures[future], *future.result())
-                else:
+                elif future.status == "error":
                     error = future.exception()
                     yield Outcome(futures[future], None, f"{type(error).__name__}: {error}")
+                else:
+                    yield Outcome(futures[future], None, f"the task was {future.status}; is the scheduler still there?")
 
     @contextlib.contextmanager
     def _client(self) -> Iterator[Any]:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import itertools
 import multiprocessing
+import os
 import signal
+import threading
+import time
 from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -77,7 +80,18 @@ class LocalEngine:
 def _start(places: Any, threads: int) -> None:
     """Give a new process its own cores; Ctrl-C reaches it through the process that started it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.dup2(2, 1)  # what a user's code prints must not stand in the JSON of the command
+    threading.Thread(target=_follow, args=(os.getppid(),), daemon=True).start()
     with places.get_lock():
         place = places.value
         places.value += 1
     pin_threads(threads, first=place * threads)
+
+
+def _follow(parent: int) -> None:
+    """Stop, at the next chunk if a run is going on, when the process that started this one is gone."""
+    while os.getppid() == parent:
+        time.sleep(1)
+    while True:
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(1)
