@@ -19,7 +19,7 @@ def main() -> None:
     command = str(Path(sys.executable).with_name("phasecast"))
     with tempfile.TemporaryDirectory() as folder:
         store = Store(folder)
-        settings = {"landscapes": ("x2y2",), "samples": 1000, "blocks": 8, "nodes": 128}
+        settings = {"landscapes": ("x2y2",), "samples": 1000, "blocks": 20, "nodes": 128}
         done = run("toy-landscapes", settings, store=store, quiet=True)
         status = json.loads((done.path / "status.json").read_text())
         for number in range(RUNS - 1):

@@ -17,8 +17,8 @@ from typing import Any
 from phasecast.core.errors import BadInput
 from phasecast.core.problem import Problem
 
-_loaded: dict[str, str] = {}
-"""What the source files of the user's modules were when this process loaded them."""
+_loaded: dict[str, tuple[Any, str]] = {}
+"""The user's modules that were loaded here, and what their source files were then."""
 
 
 def load(reference: str) -> Any:
@@ -42,7 +42,8 @@ def load(reference: str) -> Any:
         raise BadInput(
             f"importing '{module_name}' raised {type(error).__name__}: {error}", "mend the module"
         ) from error
-    _loaded.update({name: digest_of(path) for name, path in own_sources(module_name).items()})
+    sources = own_sources(module_name)
+    _loaded.update({name: (sys.modules.get(name), digest_of(path)) for name, path in sources.items()})
     try:
         return functools.reduce(getattr, attribute.split("."), module)
     except AttributeError:
@@ -121,7 +122,7 @@ def _forget_stale(module_name: str) -> None:
     Their compiled files go too: Python takes one for current if the source has the same size and second.
     """
     sources = own_sources(module_name)
-    if any(_loaded.get(name) != digest_of(path) for name, path in sources.items()):
+    if any(_loaded.get(name) != (sys.modules.get(name), digest_of(path)) for name, path in sources.items()):
         for name, path in sources.items():
             sys.modules.pop(name, None)
             with contextlib.suppress(OSError):
