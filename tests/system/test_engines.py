@@ -35,7 +35,7 @@ def test_a_sweep_of_twelve_survives_a_killed_dask_worker(tmp_path):
 
     store = tmp_path / "runs"
     with (
-        LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address="") as cluster,
+        LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster,
         Client(cluster) as client,
     ):
         process = start(
@@ -103,8 +103,9 @@ def test_one_failing_run_does_not_stop_the_others(tmp_path, command, recipe):
     assert "Traceback" not in complaint
 
 
-@pytest.mark.parametrize("engine", [LocalEngine(workers=2, threads=1), DaskEngine(workers=2)])
-def test_each_worker_has_a_core_of_its_own(tmp_path, engine):
+@pytest.mark.parametrize("kind", [LocalEngine, DaskEngine])
+def test_each_worker_has_a_core_of_its_own(tmp_path, kind):
+    engine = kind(workers=2)
     swept = sweep("walks:WALK", {"steps": 60, "pause": 0.01}, seeds=4, engine=engine, store=tmp_path, quiet=True)
     cores: dict[int, set] = {}
     for found in swept.runs:

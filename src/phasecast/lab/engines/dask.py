@@ -116,8 +116,9 @@ class DaskEngine:
                 target = stack.enter_context(self.slurm.cluster())
                 target.scale(jobs=self.slurm.jobs)
             else:
+                local: Any = LocalCluster  # its annotations forbid None, which means no dashboard
                 target = stack.enter_context(
-                    LocalCluster(n_workers=self.workers, threads_per_worker=1, processes=True, dashboard_address="")
+                    local(n_workers=self.workers, threads_per_worker=1, processes=True, dashboard_address=None)
                 )
             try:
                 client = stack.enter_context(Client(target, timeout=PATIENCE))
