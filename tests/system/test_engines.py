@@ -35,7 +35,7 @@ def test_a_sweep_of_twelve_survives_a_killed_dask_worker(tmp_path):
 
     store = tmp_path / "runs"
     with (
-        LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster,
+        LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address="127.0.0.1:0") as cluster,
         Client(cluster) as client,
     ):
         process = start(

@@ -59,8 +59,9 @@ def _cores_at_start() -> list[int]:
 
 def _commit(inside: Path) -> str | None:
     """The git commit of the checkout that phasecast runs from, read from its files; None when installed."""
-    root = next((parent for parent in inside.parents if (parent / "pyproject.toml").exists()), None)
-    if root is None or not (root / ".git" / "HEAD").is_file():
+    package = inside.parents[1]
+    root = package.parents[1]
+    if package.parent.name != "src" or not (root / ".git" / "HEAD").is_file():
         return None
     head = (root / ".git" / "HEAD").read_text().strip()
     if not head.startswith("ref: "):

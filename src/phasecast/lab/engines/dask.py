@@ -57,7 +57,7 @@ class Slurm(BaseModel):
             interface=self.interface,
             job_script_prologue=list(self.prologue),
             job_extra_directives=list(self.directives),
-            scheduler_options={"dashboard_address": None},
+            scheduler_options={"dashboard_address": ":0"},
         )
 
 
@@ -116,9 +116,10 @@ class DaskEngine:
                 target = stack.enter_context(self.slurm.cluster())
                 target.scale(jobs=self.slurm.jobs)
             else:
-                local: Any = LocalCluster  # its annotations forbid None, which means no dashboard
                 target = stack.enter_context(
-                    local(n_workers=self.workers, threads_per_worker=1, processes=True, dashboard_address=None)
+                    LocalCluster(
+                        n_workers=self.workers, threads_per_worker=1, processes=True, dashboard_address="127.0.0.1:0"
+                    )
                 )
             try:
                 client = stack.enter_context(Client(target, timeout=PATIENCE))
