@@ -15,8 +15,10 @@ NAMES = {
     "coefficients core demo lab models report",
     "phasecast.core": "Claim ClaimVerdict Comparison Finding Measurement Prediction Problem RecipeCheck Result Status "
     "Verdict float64",
-    "phasecast.models": "LANDSCAPES Landscape",
-    "phasecast.coefficients": "Coefficient monomial of_landscape sum_of_powers temperature_ladder volume_scaling",
+    "phasecast.models": "LANDSCAPES Landscape fourier_solution modular_table quadratic_network",
+    "phasecast.coefficients": "Coefficient Rank deep_linear feature_span ideal jacobian_rank modular_addition monomial "
+    "newton ntk_coefficient of_landscape quadratic rank_mod_prime reduced_rank sum_of_powers temperature_ladder "
+    "volume_scaling",
     "phasecast.claims": "Claim ClaimVerdict Finding RecipeCheck Verification all_claims find verify",
     "phasecast.lab": "Captioned Chunk Conclusion DataFile Factory LocalEngine RECIPES Recipe Run Spec Store Sweep "
     "Swept Table find_recipe load make_sweep read_sweep resume run sweep",
@@ -38,6 +40,12 @@ SIGNATURES = {
     "lab.make_sweep": "(recipe, fixed=None, *, grid=None, zipped=None, seeds=None)",
     "coefficients.monomial": "(powers, prior=None)",
     "coefficients.sum_of_powers": "(powers)",
+    "coefficients.deep_linear": "(widths, rank, bias=False)",
+    "coefficients.reduced_rank": "(inputs, hidden, outputs, rank, rank_a=None, rank_b=None)",
+    "coefficients.quadratic": "(inputs, outputs, width, bias=False)",
+    "coefficients.modular_addition": "(p, width, centred=True, train=None, regime='feature', dead_v=0, dead_both=0)",
+    "coefficients.newton": "(polynomial)",
+    "coefficients.ideal": "(*monomials)",
     "claims.verify": "(identity, *, store=None, quiet=False)",
     "report.write": "(run)",
 }

@@ -36,7 +36,7 @@ def monomial(powers: Sequence[int], prior: Sequence[int] | None = None) -> Coeff
         smallest,
         regime="exact, ε → 0; normal crossing",
         source=NORMAL_CROSSING,
-        name="λ",
+        name="monomial",
         multiplicity=ratios.count(smallest),
     )
 
@@ -58,7 +58,7 @@ def sum_of_powers(powers: Sequence[int]) -> Coefficient:
         sum((Fraction(1, power) for power in powers), Fraction(0)),
         regime="exact, ε → 0; separable sum",
         source="scaling x_i = ε^(1/a_i) u_i",
-        name="λ",
+        name="sum-of-powers",
         multiplicity=1,
     )
 
