@@ -12,6 +12,8 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import App, Parameter
 
+from phasecast.coefficient_commands import build_coefficient_app
+
 
 @Parameter(name="*")
 @dataclass(frozen=True)
@@ -63,6 +65,7 @@ def build_app(meanings: Mapping[str, str]) -> App:
             group.command(command, name=word)
         group.default(commands["ls"])
         app.command(group)
+    app.command(build_coefficient_app(meanings["coefficient"]))
     return app
 
 

@@ -30,7 +30,7 @@ def test_help_imports_nothing_heavy():
     )
     helped = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert helped.stderr.strip() == "[]"
-    for command in ("demo", "run", "sweep", "runs", "report", "recipes", "claims"):
+    for command in ("demo", "coefficient", "run", "sweep", "runs", "report", "recipes", "claims"):
         assert f"\n  {command} " in helped.stdout
 
 
@@ -181,6 +181,31 @@ def test_seeds_may_be_a_list(command_json, store):
     assert [load(found["run"], store=store).spec.seed for found in answer["runs"]] == [3, 5]
 
 
+@pytest.mark.parametrize(
+    ("words", "value", "multiplicity"),
+    [
+        (["deep-linear", "--widths", "10,10,10,10", "--rank", "5"], "46", 3),
+        (["deep-linear", "--widths", "3,4,1", "--rank", "1", "--bias"], "2", 1),
+        (["reduced-rank", "--inputs", "2", "--hidden", "2", "--outputs", "2", "--rank", "0", "--rank-a", "2",
+          "--rank-b", "0"], "2", 1),
+        (["quadratic", "--inputs", "4", "--outputs", "2", "--width", "3"], "15/2", 1),
+        (["quadratic", "--inputs", "4", "--outputs", "1", "--width", "2", "--bias"], "5", 1),
+        (["modular-addition", "--p", "7", "--width", "10"], "95", 1),
+        (["modular-addition", "--p", "5", "--width", "40", "--regime", "lazy"], "60", 1),
+        (["monomial", "--powers", "2,4", "--prior", "0,2"], "1/2", 1),
+        (["newton", "x**4 + x**2*y**2 + y**6"], "1/2", 2),
+        (["ideal", "x1*x2", "x1*x3", "x2*x3"], "3/4", 1),
+    ],
+)  # fmt: skip
+def test_coefficients_are_printed_as_promised(command, command_json, words, value, multiplicity):
+    found = command_json("coefficient", *words)
+    assert list(found) == ["name", "lambda", "lambda_float", "multiplicity", "kind", "regime", "source"]
+    assert (found["name"], found["lambda"], found["multiplicity"]) == (words[0], value, multiplicity)
+    code, out, _ = command("coefficient", *words)
+    assert code == 0
+    assert f"{value}, m = {multiplicity}" in out
+
+
 def test_claims_are_listed_shown_and_verified(command, command_json):
     claims = {claim["id"]: claim for claim in command_json("claims")["claims"]}
     assert claims["survey/lambda-is-min"]["verdict"] == "holds with a correction"
@@ -207,6 +232,14 @@ def test_a_claim_that_is_not_confirmed_exits_with_3(command, monkeypatch):
 
 
 BAD = {
+    "rank too high": (["coefficient", "deep-linear", "--widths", "5,3,4", "--rank", "9"], "choose rank ≤ 3"),
+    "widths are no numbers": (["coefficient", "deep-linear", "--widths", "5,x", "--rank", "1"], "like 5,3,4"),
+    "negative width": (["coefficient", "deep-linear", "--widths", "5,-3", "--rank", "1"], "width is -3"),
+    "not prime": (["coefficient", "modular-addition", "--p", "9", "--width", "3"], "use a prime number"),
+    "constant term": (["coefficient", "newton", "1 + x**2"], "constant term"),
+    "negative power": (["coefficient", "newton", "x**-2"], "no negative powers"),
+    "unknown letters": (["coefficient", "newton", "foo**2"], "unknown name 'foo'"),
+    "no such coefficient": (["coefficient", "deep-linnear"], "deep-linnear"),
     "no such command": (["frobnicate"], "unknown command 'frobnicate'"),
     "misspelt command": (["reciped"], "did you mean 'recipes'"),
     "no recipe named": (["run"], "RECIPE"),
