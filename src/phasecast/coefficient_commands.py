@@ -16,7 +16,9 @@ Debug = Annotated[bool, Parameter(negative=(), help="show tracebacks")]
 def build_coefficient_app(meaning: str) -> App:
     """The group of commands, one for each closed form."""
     app = App(name="coefficient", help=meaning, help_format="plaintext", version_flags=[])
-    for command in (deep_linear, reduced_rank, quadratic, modular_addition, monomial, newton, ideal):
+    networks = (deep_linear, reduced_rank, quadratic, modular_addition, tanh, relu)
+    models = (mixture, factor_analysis, symmetric_factorisation, nmf)
+    for command in (*networks, *models, monomial, newton, ideal):
         app.command(command, name=command.__name__.replace("_", "-"))
     return app
 
@@ -106,6 +108,60 @@ def ideal(*monomials: str, json: Json = False, debug: Debug = False) -> int:
     from phasecast import coefficients
 
     return _show(coefficients.ideal(*monomials), json)
+
+
+def tanh(*, width: int, json: Json = False, debug: Debug = False) -> int:
+    """λ of a sum of tanh units, one input and output, where the true function is zero."""
+    from phasecast import coefficients
+
+    return _show(coefficients.tanh(width), json)
+
+
+def relu(
+    *,
+    groups: Annotated[list[str], Parameter(consume_multiple=True, help="inputs:hidden:outputs:rank:active|hinge …")],
+    json: Json = False,
+    debug: Debug = False,
+) -> int:
+    """λ of a layer of ReLU units, added up over groups that switch at the same place; see its restriction."""
+    from phasecast import coefficients
+    from phasecast.core.errors import BadInput
+
+    found: list[Any] = []
+    for text in groups:
+        *numbers, where = text.split(":")
+        if len(numbers) != 4:
+            raise BadInput(f"'{text}' is not a group of units", "write inputs:hidden:outputs:rank:active or …:hinge")
+        found.append((*_numbers(",".join(numbers)), where))
+    return _show(coefficients.relu(found), json)
+
+
+def mixture(*, components: int, true: int, dimension: int, json: Json = False, debug: Debug = False) -> int:
+    """λ of a mixture of normals with known covariance."""
+    from phasecast import coefficients
+
+    return _show(coefficients.mixture(components, true, dimension), json)
+
+
+def factor_analysis(*, observed: int, factors: int, true_factors: int, json: Json = False, debug: Debug = False) -> int:
+    """λ of factor analysis without a free mean."""
+    from phasecast import coefficients
+
+    return _show(coefficients.factor_analysis(observed, factors, true_factors), json)
+
+
+def symmetric_factorisation(*, size: int, factors: int, rank: int, json: Json = False, debug: Debug = False) -> int:
+    """λ of a factorisation U Uᵀ."""
+    from phasecast import coefficients
+
+    return _show(coefficients.symmetric_factorisation(size, factors, rank), json)
+
+
+def nmf(*, rows: int, columns: int, rank: int, true_rank: int, json: Json = False, debug: Debug = False) -> int:
+    """An upper bound on λ of a nonnegative matrix factorisation."""
+    from phasecast import coefficients
+
+    return _show(coefficients.nmf(rows, columns, rank, true_rank), json)
 
 
 def _show(found: Any, json: bool) -> int:

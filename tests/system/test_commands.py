@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import phasecast
+from phasecast import coefficients
 from phasecast.lab import Store, load, run
 
 pytestmark = pytest.mark.bare
@@ -194,6 +195,12 @@ def test_seeds_may_be_a_list(command_json, store):
         (["modular-addition", "--p", "5", "--width", "40", "--regime", "lazy"], "60", 1),
         (["monomial", "--powers", "2,4", "--prior", "0,2"], "1/2", 1),
         (["newton", "x**4 + x**2*y**2 + y**6"], "1/2", 2),
+        (["tanh", "--width", "2"], "2/3", 1),
+        (["factor-analysis", "--observed", "6", "--factors", "2", "--true-factors", "1"], "29/4", 1),
+        (["mixture", "--components", "2", "--true", "1", "--dimension", "1"], "3/4", 1),
+        (["symmetric-factorisation", "--size", "3", "--factors", "2", "--rank", "1"], "2", 1),
+        (["nmf", "--rows", "4", "--columns", "3", "--rank", "2", "--true-rank", "1"], "9/2", 1),
+        (["relu", "--groups", "1:1:1:1:hinge", "1:2:1:0:hinge"], "2", 2),
         (["ideal", "x1*x2", "x1*x3", "x2*x3"], "3/4", 1),
     ],
 )  # fmt: skip
@@ -204,6 +211,7 @@ def test_coefficients_are_printed_as_promised(command, command_json, words, valu
     code, out, _ = command("coefficient", *words)
     assert code == 0
     assert f"{value}, m = {multiplicity}" in out
+    assert found["name"] in coefficients.catalogue()
 
 
 def test_claims_are_listed_shown_and_verified(command, command_json):

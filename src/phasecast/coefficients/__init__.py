@@ -1,30 +1,62 @@
 """What is λ here? Exact learning coefficients, ranks of Jacobians, and two ways to measure λ in small problems."""
 
+from phasecast.coefficients.asymptotics import (
+    Basin,
+    add,
+    critical_sample_size,
+    free_energy,
+    generalisation_error,
+    product,
+    union,
+)
 from phasecast.coefficients.coefficient import Coefficient
+from phasecast.coefficients.known_models import (
+    catalogue,
+    factor_analysis,
+    mixture,
+    nmf,
+    relu,
+    symmetric_factorisation,
+    tanh,
+)
 from phasecast.coefficients.ladder import temperature_ladder
-from phasecast.coefficients.linear import deep_linear, reduced_rank
-from phasecast.coefficients.newton import ideal, newton
-from phasecast.coefficients.quadratic import modular_addition, quadratic
+from phasecast.coefficients.linear_networks import deep_linear, reduced_rank
+from phasecast.coefficients.newton_polyhedra import ideal, newton
+from phasecast.coefficients.quadratic_networks import modular_addition, quadratic
 from phasecast.coefficients.rank import Rank, feature_span, jacobian_rank, ntk_coefficient, rank_mod_prime
 from phasecast.coefficients.theory import monomial, of_landscape, sum_of_powers
 from phasecast.coefficients.volume import volume_scaling
 
 __all__ = [
+    "Basin",
     "Coefficient",
     "Rank",
+    "add",
+    "catalogue",
+    "critical_sample_size",
     "deep_linear",
+    "factor_analysis",
     "feature_span",
+    "free_energy",
+    "generalisation_error",
     "ideal",
     "jacobian_rank",
+    "mixture",
     "modular_addition",
     "monomial",
     "newton",
+    "nmf",
     "ntk_coefficient",
     "of_landscape",
+    "product",
     "quadratic",
     "rank_mod_prime",
     "reduced_rank",
+    "relu",
     "sum_of_powers",
+    "symmetric_factorisation",
+    "tanh",
     "temperature_ladder",
+    "union",
     "volume_scaling",
 ]
