@@ -91,7 +91,7 @@ def symmetric_factorisation(size: int, factors: int, rank: int) -> Coefficient:
 
     .. math:: \\lambda = \\frac{nr - r(r-1)/2}{2} + \\frac{(n-r)(k-r)}{4}
 
-    because the part of U beyond the rank enters as :math:`\\|WW^\\top\\|^2`, which is of the order of :math:`\\|W\\|^4`.
+    because the part W of U beyond the rank enters as :math:`\\|WW^\\top\\|^2`, of the order of :math:`\\|W\\|^4`.
 
     >>> symmetric_factorisation(3, 2, 1).value
     Fraction(2, 1)
