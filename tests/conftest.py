@@ -9,10 +9,14 @@ import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from phasecast.cli import main
 
 HERE = Path(__file__).parent
+
+settings.register_profile("suite", deadline=None, derandomize=True)  # the same examples everywhere, however slow
+settings.load_profile("suite")
 
 
 @pytest.fixture
