@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from cyclopts import App
 
 COMMANDS = {
-    "demo": "measure λ of small landscapes beside its exact value, and write a report (half a minute)",
+    "demo": "measure λ of small landscapes beside its exact value, and write a report (ten seconds)",
     "coefficient": "exact learning coefficient λ and multiplicity of a network or a polynomial",
     "run": "run a recipe; finished runs are returned, interrupted ones go on",
     "sweep": "run a recipe over a grid, values in step, or seeds",

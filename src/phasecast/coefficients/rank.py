@@ -18,7 +18,7 @@ from phasecast.core.errors import BadInput
 from phasecast.core.precision import float64
 
 PRIME = 2_147_483_629
-"""The largest prime below 2³¹ − 1 that is not of Mersenne form; integers are reduced modulo it."""
+"""The largest prime below 2³¹ − 1; integers are reduced modulo it."""
 PANEL = 48
 LARGEST_EXACT = 2**53
 CLEAR_GAP = 1e3  # the smallest jump between singular values that counts as a rank
