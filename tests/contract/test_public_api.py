@@ -16,15 +16,15 @@ NAMES = {
     "phasecast.core": "Claim ClaimVerdict Comparison Finding Measurement Prediction Problem RecipeCheck Result Status "
     "Verdict float64",
     "phasecast.models": "LANDSCAPES Landscape fourier_solution modular_table quadratic_network",
-    "phasecast.coefficients": "Basin Coefficient Rank add catalogue critical_sample_size deep_linear factor_analysis "
-    "feature_span free_energy generalisation_error ideal jacobian_rank mixture modular_addition "
+    "phasecast.coefficients": "Basin Bounds Coefficient Rank add bounds catalogue critical_sample_size deep_linear "
+    "factor_analysis feature_span free_energy generalisation_error ideal jacobian_rank mixture modular_addition "
     "monomial newton nmf ntk_coefficient of_landscape product quadratic rank_mod_prime "
-    "reduced_rank relu sum_of_powers symmetric_factorisation tanh temperature_ladder union "
+    "reduced_rank relu reparametrise sum_of_powers symmetric_factorisation tanh temperature_ladder union "
     "volume_scaling",
     "phasecast.claims": "Claim ClaimVerdict Finding RecipeCheck Verification all_claims find verify",
     "phasecast.lab": "Captioned Chunk Conclusion DataFile Factory LocalEngine RECIPES Recipe Run Spec Store Sweep "
     "Swept Table find_recipe load make_sweep read_sweep resume run sweep",
-    "phasecast.report": "write write_sweep",
+    "phasecast.report": "competing_basins write write_sweep",
 }
 
 SIGNATURES = {

@@ -66,9 +66,9 @@ def codimension_of_zero_products(widths: tuple[int, ...]) -> int:
     return best[0]
 
 
-@pytest.mark.parametrize("length", [3, 4])
-def test_twice_lambda_is_the_codimension_of_the_zero_products(length):
-    top = 4 if length == 3 else 3
+@pytest.mark.parametrize(("length", "top"), [(3, 6), (4, 3), (5, 2)])
+def test_twice_lambda_is_the_codimension_of_the_zero_products(length, top):
+    """329 width vectors."""
     for widths in itertools.product(range(1, top + 1), repeat=length):
         assert 2 * deep_linear(widths, rank=0).value == codimension_of_zero_products(widths), widths
 

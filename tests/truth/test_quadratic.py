@@ -82,16 +82,16 @@ def test_biases_add_what_g1_and_g2_say(d):
         assert quadratic(d, 1, k, bias=True).value == Fraction(rank, 2), (d, k)
 
 
-@pytest.mark.parametrize("p", [2, 3, 5])
+@pytest.mark.parametrize("p", [2, 3, 5, 7])
 @pytest.mark.parametrize("centred", [True, False])
 def test_modular_networks_on_the_full_table(p, centred):
     inputs, _ = modular_table(p)
-    for k in (1, 2, 3, p, p + 1, 2 * p, 4 * p):
+    for k in (1, 2, 3, p, p + 1, 2 * p, *([] if p == 7 else [4 * p])):
         rank = jacobian_rank(quadratic_network, random_network(2 * p, p, k), inputs, exact=True, centred=centred).rank
         assert modular_addition(p, k, centred=centred).value == Fraction(rank, 2), (p, k)
 
 
-@pytest.mark.parametrize("p", [3, 5])
+@pytest.mark.parametrize("p", [3, 5, 7])
 def test_modular_networks_on_training_subsets(p):
     inputs, _ = modular_table(p)
     for share in (0.6, 0.8):

@@ -22,16 +22,20 @@ from phasecast.coefficients.known_models import (
 from phasecast.coefficients.ladder import temperature_ladder
 from phasecast.coefficients.linear_networks import deep_linear, reduced_rank
 from phasecast.coefficients.newton_polyhedra import ideal, newton
+from phasecast.coefficients.point_bounds import Bounds, bounds
 from phasecast.coefficients.quadratic_networks import modular_addition, quadratic
 from phasecast.coefficients.rank import Rank, feature_span, jacobian_rank, ntk_coefficient, rank_mod_prime
+from phasecast.coefficients.reparametrisation import reparametrise
 from phasecast.coefficients.theory import monomial, of_landscape, sum_of_powers
 from phasecast.coefficients.volume import volume_scaling
 
 __all__ = [
     "Basin",
+    "Bounds",
     "Coefficient",
     "Rank",
     "add",
+    "bounds",
     "catalogue",
     "critical_sample_size",
     "deep_linear",
@@ -53,6 +57,7 @@ __all__ = [
     "rank_mod_prime",
     "reduced_rank",
     "relu",
+    "reparametrise",
     "sum_of_powers",
     "symmetric_factorisation",
     "tanh",

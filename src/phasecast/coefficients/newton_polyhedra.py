@@ -38,7 +38,7 @@ def newton(polynomial: str) -> Coefficient:
         raise BadInput("the polynomial has a constant term", "it must vanish at the origin")
     _check_nonnegative(parsed)
     exponents = list(parsed.terms)
-    reach, dimension = _entry(exponents)
+    reach, dimension = entry(exponents)
     kind, words = _nondegeneracy(parsed)
     return Coefficient(
         1 / reach,
@@ -65,7 +65,7 @@ def ideal(*monomials: str) -> Coefficient:
     places = list(dict.fromkeys(name for one in parsed for name in one.variables))
     powers = [dict(zip(one.variables, next(iter(one.terms)), strict=True)) for one in parsed]
     doubled = [tuple(2 * power.get(name, 0) for name in places) for power in powers]
-    reach, dimension = _entry(doubled)
+    reach, dimension = entry(doubled)
     return Coefficient(
         1 / reach,
         regime="at the origin; a sum of squares of monomials is nondegenerate",
@@ -75,7 +75,7 @@ def ideal(*monomials: str) -> Coefficient:
     )
 
 
-def _entry(exponents: Sequence[Point]) -> tuple[Fraction, int]:
+def entry(exponents: Sequence[Point]) -> tuple[Fraction, int]:
     """Where the diagonal enters the polyhedron, and the dimension of the smallest face that holds that point.
 
     t₀ is the largest value of min_α w·α over weights w ≥ 0 with Σw = 1. A point of the polyhedron lies on the face if

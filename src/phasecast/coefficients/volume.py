@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -24,6 +25,7 @@ from phasecast.core.problem import Problem
 from phasecast.core.results import Measurement, Status
 
 EPSILONS = np.logspace(-28, -12, 17)
+QUANTILES = (0.0002, 0.02)  # the shares of the draws from a prior that set the thresholds
 REACH = 24 * math.log(10)  # log-uniform offsets go down to 10⁻²⁴ of the radius, far below any ε above
 MOST_PARAMETERS = 6  # the weights' variance grows like 2^d
 FEWEST_BLOCKS = 20  # below, a jackknife error is itself mostly noise
@@ -33,20 +35,25 @@ SLOWEST = 1 / 12  # the smallest power of ε by which V is taken to approach its
 
 
 def volume_scaling(
-    problem: Problem,
+    problem: Problem | Callable[[Any], Any],
+    sampler: Callable[[np.random.Generator, int], Any] | None = None,
     *,
     radius: float = RADIUS,
-    epsilons: np.ndarray = EPSILONS,
+    epsilons: np.ndarray | None = None,
     samples: int = 100_000,
     blocks: int = 32,
     multiplicity: int | None = None,
     seed: int = 0,
 ) -> Measurement:
-    """λ of a problem with few parameters, by volume scaling in a box of half-width ``radius`` around w*.
+    """λ by volume scaling: of a problem with few parameters near its w*, or of any K ≥ 0 under any prior.
 
     Parameters
     ----------
-    epsilons: the thresholds of V(ε), as many as the fit should use, all small.
+    problem: a problem, measured in a box of half-width ``radius`` around w*; or a function K(w) ≥ 0 of one parameter,
+        whose V(ε) is counted over draws from the prior.
+    sampler: with a function K, ``sampler(rng, count)`` draws ``count`` parameters, along the first axis.
+    epsilons: the thresholds of V(ε), as many as the fit should use, all small. For a function K they are by default
+        what puts between 2% and 0.02% of the draws below them.
     samples, blocks: draws in a block, and how many blocks.
     multiplicity: the number of logarithms plus one, where theory knows it; otherwise a V that bends is refused, because
         a logarithm and a slow power of ε look alike over any range that can be reached.
@@ -55,9 +62,19 @@ def volume_scaling(
     >>> lam = volume_scaling(LANDSCAPES["x⁴+y⁴"].problem())
     >>> abs(lam.value - 0.5) < 4 * lam.error
     True
+    >>> normal = volume_scaling(lambda w: w @ w, lambda rng, count: rng.normal(size=(count, 3)), multiplicity=1)
+    >>> abs(normal.value - 1.5) < 4 * normal.error
+    True
     """
-    epsilons = _checked(epsilons)
     whole_number("blocks", blocks, FEWEST_BLOCKS)
+    if not isinstance(problem, Problem):
+        if sampler is None:
+            raise BadInput("a function K alone does not say where to draw", "give sampler(rng, count), or a Problem")
+        counted, thresholds = _counted(problem, sampler, epsilons, whole_number("samples", samples, 1000), blocks, seed)
+        return fit_volume(counted, thresholds, multiplicity)
+    if sampler is not None:
+        raise BadInput("a problem is measured in a box around w*", "give the function K(w) to use your own sampler")
+    epsilons = EPSILONS if epsilons is None else _checked(epsilons)
     block = volume_sampler(problem, radius=radius, epsilons=epsilons, samples=samples, seed=seed)
     return fit_volume(np.stack([block(index) for index in range(blocks)]), epsilons, multiplicity)
 
@@ -104,6 +121,41 @@ def volume_sampler(
             return np.asarray(found)
 
     return block
+
+
+def _counted(
+    loss: Callable[[Any], Any],
+    sampler: Callable[[np.random.Generator, int], Any],
+    epsilons: np.ndarray | None,
+    samples: int,
+    blocks: int,
+    seed: int,
+) -> tuple[np.ndarray, np.ndarray]:
+    """The share of draws with K below each threshold, a row for each block; the thresholds as shares of K's median."""
+    import jax
+
+    streams = np.random.default_rng(seed).spawn(blocks + 1)
+
+    def losses(stream: np.random.Generator) -> np.ndarray:
+        draws = sampler(stream, samples)
+        if {np.shape(leaf)[:1] for leaf in jax.tree.leaves(draws)} != {(samples,)}:
+            raise BadInput("sampler(rng, count) does not return count draws", "put the draws along the first axis")
+        with float64():
+            found = np.asarray(jax.vmap(loss)(jax.tree.map(lambda leaf: np.asarray(leaf, dtype=float), draws)))
+        if found.shape != (samples,) or not np.all(found >= 0):
+            raise BadInput("K is not one number ≥ 0 at every draw", "give K(w), zero at its minimum")
+        return found
+
+    pilot = losses(streams[0])
+    if epsilons is None:
+        small, large = np.quantile(pilot, QUANTILES)
+        if not 0 < small < large:
+            raise BadInput("K is zero for more than 0.02% of the draws", "its zeros have volume: there λ is 0")
+        thresholds = np.geomspace(small, large, len(EPSILONS))
+    else:
+        thresholds = _checked(epsilons)
+    found = [np.mean(losses(stream)[:, None] < thresholds, axis=0) for stream in streams[1:]]
+    return np.stack(found), thresholds / max(np.median(pilot), 2 * thresholds[-1])
 
 
 def fit_volume(volumes: np.ndarray, epsilons: np.ndarray, multiplicity: int | None = None) -> Measurement:
@@ -177,8 +229,8 @@ def _fit(volume: np.ndarray, spread: np.ndarray, logs: np.ndarray, use: np.ndarr
         coefficients = np.linalg.lstsq(design, weight * scaled, rcond=None)[0]
         return float(np.sum((design @ coefficients - weight * scaled) ** 2))
 
-    # logarithms can only lower the plain slope, each power of them by about 1/log(1/ε) < 0.1
-    bounds = (slope - 0.02, slope + 0.02) if m == 1 else (slope, slope + 0.15 * (m - 1))
+    # logarithms can only lower the plain slope, each power of them by about 1/log(1/ε)
+    bounds = (slope - 0.02, slope + 0.02) if m == 1 else (slope, slope + (m - 1) * max(0.15, 2 / logs.min()))
     found = minimize_scalar(misfit, bounds=bounds, method="bounded", options={"xatol": 1e-9})
     return float(found.x)  # pyright: ignore[reportAttributeAccessIssue]
 
