@@ -11,6 +11,7 @@ from phasecast.coefficients.coefficient import Coefficient
 from phasecast.coefficients.ladder import NBETAS, NODES, ladder
 from phasecast.coefficients.neighbourhood import RADIUS
 from phasecast.coefficients.network_claims import NETWORK_CLAIMS
+from phasecast.coefficients.theorem_claims import THEOREM_CLAIMS
 from phasecast.coefficients.theory import monomial, of_landscape
 from phasecast.coefficients.volume import volume_scaling
 from phasecast.core.claim import Claim, ClaimVerdict, Finding, RecipeCheck
@@ -200,4 +201,5 @@ assert abs(slope - 0.25) < 0.02
         check=_check_min_not_max,
     ),
     *NETWORK_CLAIMS,
+    *THEOREM_CLAIMS,
 )
