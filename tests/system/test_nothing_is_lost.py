@@ -58,6 +58,11 @@ def only_folder(store: Path) -> Path | None:
     return folders[0] if folders else None
 
 
+def checkpoints(store: Path) -> set[str]:
+    folder = only_folder(store)
+    return {path.name for path in (folder / "checkpoint").glob("*")} if folder else set()
+
+
 def test_a_run_killed_at_twenty_random_moments_gives_the_same_bits(tmp_path):
     whole = run("walks:WALK", {"steps": 3000}, store=tmp_path / "whole", quiet=True)
     moments = random.Random(20)
@@ -72,6 +77,9 @@ def test_a_run_killed_at_twenty_random_moments_gives_the_same_bits(tmp_path):
             return log is not None and log.exists() and log.read_text().count('"started"') > kill
 
         wait_for(begun)
+        if kill % 2:  # however slow the machine, every other kill finds new work
+            before = checkpoints(store)
+            wait_for(lambda before=before: checkpoints(store) - before)
         time.sleep(moments.uniform(0, 0.5))
         process.send_signal(signal.SIGKILL)
         process.communicate()
