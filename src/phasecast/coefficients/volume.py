@@ -6,9 +6,9 @@
 (Watanabe 2009, Theorem 7.1), with w uniform in a box around w*. Uniform draws never reach small ε, so each
 offset from w* is drawn from an even mixture of the uniform and the log-uniform law and weighted back; the
 uniform half keeps every weight below :math:`2^d`. That reaches valleys along the coordinates; in others few draws fall,
-and the error says so: turn the coordinates first (``reparametrise``). Blocks of draws give V(ε) independently of each other, and
-the error of λ is their jackknife. Within a block the draws are a randomly shifted lattice, which is as unbiased as
-independent draws and less noisy.
+and the error says so: turn the coordinates first (``reparametrise``). Blocks of draws give V(ε) independently of each
+other, and the error of λ is their jackknife. Within a block the draws are a randomly shifted lattice, which is as
+unbiased as independent draws and less noisy.
 """
 
 from __future__ import annotations

@@ -1,0 +1,240 @@
+"""One rung of a ladder: all chains at one γ, tuned, warmed up, and sampled until the error is small enough.
+
+A rung is a value that :func:`advance` moves on by one chunk, so that it can be stored between any two.
+
+Adjusted kernels (HMC, MALA, NUTS) start dispersed: half of the chains from inside, half from outside of where they will
+end, so that R-hat can see whether they have met. Their step size is tuned for all chains together. Trajectories are as
+long as the softest direction needs, whose curvature is γ.
+
+Unadjusted Langevin dynamics follows the largest curvature where the chains are, until radius, loss and Stein's identity
+stand still, then keeps its step.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from phasecast.sampling.kernel import Kernel, State, Tuning
+from phasecast.sampling.traces import Trace, drift, mcse, rhat
+
+TRAJECTORY = 1.5  # a quarter period of the softest direction, about π/2
+WELL_ACCEPTED = 0.85
+CHUNK = 20  # trajectories
+WARM_CHUNKS = 8
+WARM_RHAT = 1.05
+GOOD_RHAT = 1.01
+FEWEST_STEPS = 300
+LONGEST = 4096  # leaps
+MOST_DIVERGENT = 0.001
+SHORTER = 0.7
+
+STEP = 1.0  # of a Langevin step, in units of 1/√(largest curvature)
+WINDOW = 2.0  # of Langevin time, in units of 1/√γ
+FRICTION = 2.0  # in units of √γ
+SHORT, LONG = 10, 50  # Langevin steps between looks at the curvature
+FIRST_WINDOWS, LAST_WINDOWS = 3, 2
+STILL = 0.01
+
+
+@dataclass
+class Rung:
+    """Chains at one γ, in some phase: ``warm-up``, ``sampling``, ``done`` or ``broken``."""
+
+    tuning: Tuning
+    state: State
+    chains: int
+    size: int
+    adjusted: bool
+    phase: str = "warm-up"
+    chunks: int = 0
+    chunks_warm: int = 0
+    gradients: float = 0.0
+    rate: int = 0
+    longest_step: float = math.inf
+    next_look: int = FEWEST_STEPS
+    curvature: float = 0.0
+    direction: Any = None
+    divergences: int = 0
+    acceptance: list[float] = field(default_factory=list)
+    loss: Trace = field(default_factory=lambda: Trace(1))
+    radius: Trace = field(default_factory=lambda: Trace(1))
+    pull: Trace = field(default_factory=lambda: Trace(1))
+    windows: list[tuple[float, float, float]] = field(default_factory=list)
+    time: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.loss.chains != self.chains:
+            self.fresh()
+
+    def fresh(self) -> None:
+        """Forget what was seen."""
+        self.loss, self.radius, self.pull = (Trace(self.chains) for _ in range(3))
+        self.divergences = 0
+        self.acceptance = []
+        self.next_look = FEWEST_STEPS
+
+    @property
+    def value(self) -> float:
+        """nβ E[L − L*]."""
+        return self.tuning.nbeta * self.loss.mean
+
+    @property
+    def error(self) -> float:
+        return self.tuning.nbeta * self.loss.error
+
+    @property
+    def stein(self) -> tuple[float, float]:
+        """nβ E[u·∇L] + γ E|u|² − d, which is zero for the target, and its standard error."""
+        means = self.tuning.nbeta * self.pull.means + self.tuning.gamma * self.radius.means
+        return float(means.mean()) - self.size, mcse(means)
+
+    @property
+    def rhat(self) -> float:
+        return float(np.nanmax([rhat(self.loss.draws), rhat(self.radius.draws)]))
+
+
+def start(engine: Any, kernel: Kernel, offsets: Any, tuning: Tuning, key: Any) -> Rung:
+    """A rung at ``tuning.gamma`` from these offsets."""
+    chains = len(offsets)
+    rung = Rung(tuning, {}, chains, engine.size, kernel.adjusted)
+    rung.direction = engine.normal(engine.fold(key, 10**6), chains)
+    _look(engine, kernel, rung, offsets, 4)
+    rung.tuning = _tuned(rung, kernel)
+    rung.state = engine.init(kernel, offsets, rung.tuning, engine.fold(key, 10**6 + 1))
+    return rung
+
+
+def advance(engine: Any, kernel: Kernel, rung: Rung, key: Any, goal: float, budget: float) -> None:
+    """Move a rung on by one chunk; ``goal`` is the relative standard error to reach, ``budget`` all its gradients."""
+    if kernel.adjusted:
+        _advance_adjusted(engine, kernel, rung, key, goal)
+    else:
+        _advance_langevin(engine, kernel, rung, key, goal)
+    if rung.gradients >= budget and rung.phase in ("warm-up", "sampling"):
+        rung.phase = "spent"
+
+
+def _advance_adjusted(engine: Any, kernel: Kernel, rung: Rung, key: Any, goal: float) -> None:
+    seen = _chunk(engine, kernel, rung, key, CHUNK)
+    accepted = float(np.mean(seen["acceptance"]))
+    if rung.divergences > MOST_DIVERGENT / 2 * max(rung.loss.steps, FEWEST_STEPS) * rung.chains:
+        rung.longest_step = SHORTER * rung.tuning.step_size  # narrow places decide, not the mean acceptance
+        rung.tuning = _tuned(rung, kernel, rung.longest_step)
+        rung.phase, rung.chunks_warm = "warm-up", 0
+        rung.fresh()
+        return
+    if rung.phase == "warm-up":
+        rung.rate += 1
+        rung.chunks_warm += 1
+        factor = math.exp((accepted - WELL_ACCEPTED) * 3 / rung.rate**0.6)
+        rung.tuning = _tuned(rung, kernel, min(rung.longest_step, rung.tuning.step_size * factor))
+        if rung.chunks_warm >= WARM_CHUNKS and rung.chunks_warm % 2 == 0:
+            recent = [trace.later(0.5) for trace in (rung.loss, rung.radius)]
+            if max(rhat(trace.draws) for trace in recent) < WARM_RHAT and accepted > 0.6:
+                rung.phase = "sampling"
+                rung.fresh()
+        return
+    if rung.loss.steps >= rung.next_look:  # looking at every step would favour stopping on a low value
+        rung.next_look = int(1.3 * rung.loss.steps)
+        met = rung.rhat < GOOD_RHAT
+        if met and rung.error <= goal * abs(rung.value):
+            rung.phase = "done"
+        elif not met and rung.loss.steps >= 4 * FEWEST_STEPS:
+            rung.loss, rung.radius, rung.pull = (t.later(0.5) for t in (rung.loss, rung.radius, rung.pull))
+
+
+def _advance_langevin(engine: Any, kernel: Kernel, rung: Rung, key: Any, goal: float) -> None:
+    steps = SHORT if rung.phase == "warm-up" and rung.gradients < 200 * rung.chains else LONG
+    before = rung.state
+    seen = _chunk(engine, kernel, rung, key, steps)
+    if not all(np.all(np.isfinite(seen[name])) for name in ("loss", "radius", "pull")):
+        rung.state = before
+        for trace in (rung.loss, rung.radius, rung.pull):
+            trace.means, trace.draws = trace.means[:-steps], trace.draws[:-steps]
+        rung.tuning = rung.tuning._replace(step_size=rung.tuning.step_size / 2)
+        rung.divergences += 1
+        if rung.divergences > 20:
+            rung.phase = "broken"
+        return
+    rung.time += steps * rung.tuning.step_size
+    window = WINDOW / math.sqrt(rung.tuning.gamma)
+    if rung.phase == "warm-up":
+        _look(engine, kernel, rung, rung.state["position"], 2)
+        rung.tuning = _tuned(rung, kernel)
+        if rung.time >= window:
+            rung.time = 0.0
+            stein = rung.tuning.nbeta * rung.pull.mean + rung.tuning.gamma * rung.radius.mean - rung.size
+            rung.windows.append((rung.value, rung.radius.mean, stein))
+            rung.fresh()
+            if len(rung.windows) >= FIRST_WINDOWS and _stands_still(rung):
+                rung.phase = "sampling"
+        return
+    if rung.time >= LAST_WINDOWS * window and rung.error <= goal * abs(rung.value):
+        moved, error = drift(rung.radius.means)
+        if abs(moved) <= max(2 * STILL * rung.radius.mean, 3 * error):
+            rung.phase = "done"
+
+
+def _stands_still(rung: Rung) -> bool:
+    (loss_before, radius_before, _), (loss, radius, stein) = rung.windows[-2:]
+    noise = 2 * math.sqrt(2 / (rung.size * rung.chains))
+    return (
+        abs(radius / radius_before - 1) < STILL + noise
+        and abs(loss / loss_before - 1) < STILL + noise
+        and abs(stein) < (STILL + noise) * rung.size
+    )
+
+
+def _chunk(engine: Any, kernel: Kernel, rung: Rung, key: Any, steps: int) -> dict[str, np.ndarray]:
+    rung.state, seen = engine.run(kernel, rung.state, rung.tuning, engine.fold(key, rung.chunks), steps)
+    rung.chunks += 1
+    rung.gradients += steps * rung.chains * kernel.gradients(rung.tuning)
+    for trace, name in ((rung.loss, "loss"), (rung.radius, "radius"), (rung.pull, "pull")):
+        trace.append(seen[name])
+    rung.divergences += int(np.sum(seen["divergent"])) if kernel.adjusted else 0
+    rung.acceptance.append(float(np.mean(seen["acceptance"])))
+    return seen
+
+
+def _look(engine: Any, kernel: Kernel, rung: Rung, offsets: Any, looks: int) -> None:
+    """Follow the largest curvature of U at the chains, by differences of gradients along a direction that is kept."""
+    nbeta, gamma = rung.tuning.nbeta, rung.tuning.gamma
+    here = engine.evaluate(offsets)[1]
+    direction = np.asarray(rung.direction)
+    for _ in range(looks):
+        direction = direction / np.linalg.norm(direction, axis=1, keepdims=True)
+        size = 0.1 / math.sqrt(max(rung.curvature, gamma))
+        there = engine.evaluate(np.asarray(offsets) + size * direction)[1]
+        direction = (there - here) * (nbeta / size)
+        rung.curvature = max(float(np.max(np.linalg.norm(direction, axis=1))), 1e-300) + gamma
+        direction = np.where(
+            np.linalg.norm(direction, axis=1, keepdims=True) > 0, direction, np.asarray(rung.direction)
+        )
+    rung.direction = direction
+    rung.gradients += (looks + 1) * rung.chains
+
+
+def _tuned(rung: Rung, kernel: Kernel, step_size: float | None = None) -> Tuning:
+    soft = math.sqrt(rung.tuning.gamma)
+    if kernel.adjusted:
+        first = 1 / math.sqrt(rung.curvature) / rung.size**0.25
+        step_size = min(step_size or first, TRAJECTORY / soft)
+        leaps = min(max(1.0, TRAJECTORY / soft / step_size), LONGEST)
+    else:
+        step_size, leaps = STEP / math.sqrt(rung.curvature), 1.0
+    return rung.tuning._replace(step_size=step_size, leaps=leaps, friction=FRICTION * soft)
+
+
+def next_rung(engine: Any, kernel: Kernel, rung: Rung, gamma: float, key: Any) -> Rung:
+    """The chains of one rung at another γ; those of adjusted kernels are dispersed again."""
+    offsets = np.asarray(rung.state["position"])
+    if kernel.adjusted:
+        offsets = offsets * np.where(np.arange(rung.chains) % 2, math.sqrt(rung.tuning.gamma / gamma), 1.0)[:, None]
+    found = start(engine, kernel, engine.array(offsets), rung.tuning._replace(gamma=gamma), key)
+    if not kernel.adjusted:
+        found.state = {**found.state, "momentum": rung.state["momentum"]}
+    return found

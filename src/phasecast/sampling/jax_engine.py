@@ -1,0 +1,314 @@
+"""Chains on JAX: all at once (``vmap``), a chunk of steps in one compiled ``scan``.
+
+Everything is a function of the offset u from w*, flattened, so that the loss above L(w*) keeps its digits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from fnmatch import fnmatchcase
+from typing import Any
+
+import numpy as np
+
+from phasecast.core.errors import BadInput
+from phasecast.core.precision import float64
+from phasecast.sampling.kernel import Array, Kernel, State, Tuning, dot
+
+LARGEST_DOUBLE = 100_000
+"""Above this many parameters chains run in float32, which is twice as fast and accurate enough for so many."""
+
+
+class JaxOps:
+    """The operations of kernels, in JAX."""
+
+    @staticmethod
+    def split(key: Any, count: int) -> Any:
+        import jax
+
+        return jax.random.split(key, count)
+
+    @staticmethod
+    def normal(key: Any, like: Array) -> Array:
+        import jax
+
+        return jax.random.normal(key, like.shape, like.dtype)
+
+    @staticmethod
+    def uniform(key: Any, like: Array) -> Array:
+        import jax
+
+        return jax.random.uniform(key, like.shape, like.dtype)
+
+    @staticmethod
+    def same_for_all(key: Any) -> Any:
+        import jax
+
+        return jax.random.uniform(key)
+
+    @staticmethod
+    def repeat(count: Any, body: Callable[[Any, State], State], state: State, key: Any) -> State:
+        import jax
+        import jax.numpy as jnp
+
+        whole = jnp.floor(count).astype(int)
+        return jax.lax.fori_loop(0, whole, lambda i, moving: body(jax.random.fold_in(key, i), moving), state)
+
+    @staticmethod
+    def where(chains: Array, new: Array, old: Array) -> Array:
+        import jax.numpy as jnp
+
+        return jnp.where(chains.reshape(chains.shape + (1,) * (new.ndim - 1)), new, old)
+
+    @staticmethod
+    def exp(x: Array) -> Array:
+        import jax.numpy as jnp
+
+        return jnp.exp(x)
+
+    @staticmethod
+    def sqrt(x: Array) -> Array:
+        import jax.numpy as jnp
+
+        return jnp.sqrt(x)
+
+    @staticmethod
+    def clip(x: Array, low: float, high: float) -> Array:
+        import jax.numpy as jnp
+
+        return jnp.clip(x, low, high)
+
+    @staticmethod
+    def finite(x: Array) -> Array:
+        import jax.numpy as jnp
+
+        return jnp.isfinite(x)
+
+    @staticmethod
+    def zeros_like(x: Array) -> Array:
+        import jax.numpy as jnp
+
+        return jnp.zeros_like(x)
+
+
+class JaxEngine:
+    """A loss around w* that kernels can sample, in JAX.
+
+    Parameters
+    ----------
+    loss, params, data: as in :class:`phasecast.Problem`.
+    decay: the coefficient s of a training-time L2 term s/2 |w|² that is sampled along with the loss.
+    only: a pattern for the names of the parameters to move (``"layers.0.*"``); the others stay where they are.
+    batch: rows in a minibatch; None for all of them.
+    anchored: with minibatches, whether loss and gradient are taken relative to w* on the same rows.
+    precision: "float64" or "float32"; by default double up to :data:`LARGEST_DOUBLE` parameters.
+    """
+
+    ops = JaxOps
+
+    def __init__(
+        self,
+        loss: Callable[..., Any],
+        params: Any,
+        data: Any = None,
+        *,
+        decay: float = 0.0,
+        only: str | None = None,
+        batch: int | None = None,
+        anchored: bool = True,
+        precision: str | None = None,
+    ) -> None:
+        import jax
+        import jax.numpy as jnp
+
+        names, leaves, tree = _named_leaves(params)
+        chosen = [only is None or fnmatchcase(name, only) for name in names]
+        if not any(chosen):
+            raise BadInput(f"no parameter is called like '{only}'", f"use a pattern for one of {', '.join(names[:8])}")
+        size = sum(np.size(leaf) for leaf, take in zip(leaves, chosen, strict=True) if take)
+        self.double = size <= LARGEST_DOUBLE if precision is None else precision == "float64"
+        with self.precision():
+            real = jnp.float64 if self.double else jnp.float32
+            leaves = [jnp.asarray(leaf, real) for leaf in leaves]
+            moving = [leaf for leaf, take in zip(leaves, chosen, strict=True) if take]
+            shapes, sizes = [leaf.shape for leaf in moving], [leaf.size for leaf in moving]
+            centre = jnp.concatenate([leaf.ravel() for leaf in moving])
+            ends = np.cumsum(sizes)[:-1]
+
+            def params_at(offset: Array) -> Any:
+                parts = iter(
+                    part.reshape(shape) for part, shape in zip(jnp.split(centre + offset, ends), shapes, strict=True)
+                )
+                return jax.tree.unflatten(
+                    tree, [next(parts) if take else leaf for leaf, take in zip(leaves, chosen, strict=True)]
+                )
+
+            rows = _as_arrays(data, real)
+            self.rows = None if data is None else len(jax.tree.leaves(rows)[0])
+
+            def mean_loss(offset: Array, some: Any) -> Array:
+                value = loss(params_at(offset)) if some is None else loss(params_at(offset), some)
+                if jnp.shape(value) != ():
+                    raise BadInput(
+                        f"the loss has shape {jnp.shape(value)}", "return one number, the mean over the rows"
+                    )
+                return value
+
+            self._zero = jnp.zeros_like(centre)
+            lowest = mean_loss(self._zero, rows)
+        self.size, self.names, self.centre = int(centre.size), names, centre
+        self.loss_at_centre = float(lowest)
+        self._mean_loss, self._rows_of_data, self.decay = mean_loss, rows, decay
+        self.centre_as_numpy = np.asarray(centre, dtype=float)
+        self._batch, self._anchored = batch, anchored
+        if not np.isfinite(self.loss_at_centre):
+            raise BadInput(f"the loss at params is {self.loss_at_centre}", "give parameters at which it is finite")
+        if batch is not None and (self.rows is None or not 0 < batch <= self.rows):
+            raise BadInput(f"a batch of {batch} of {self.rows or 'no'} rows", "give data and a batch within them")
+        self._chunk = jax.jit(self._run, static_argnames=("kernel", "steps"))
+        self._begin = jax.jit(self._init, static_argnames=("kernel",))
+        self._all = jax.jit(lambda offsets: self._evaluate(offsets, None))
+
+    @contextmanager
+    def precision(self) -> Iterator[None]:
+        with float64() if self.double else nullcontext():
+            yield
+
+    # what kernels see
+
+    def target(self, position: Array, tuning: Tuning, key: Any) -> State:
+        """Energy, gradient, loss and pull at the offsets of all chains."""
+        loss, slope = self._evaluate(position, key if self._batch is not None else None)
+        energy = tuning.nbeta * loss + tuning.gamma / 2 * dot(position, position)
+        gradient = tuning.nbeta * slope + tuning.gamma * position
+        pull = dot(position, slope)
+        if self.decay:
+            weight = tuning.nbeta * self.decay
+            energy = energy + weight * (dot(position, position) / 2 + position @ self.centre)
+            gradient = gradient + weight * (position + self.centre)
+            pull = pull + self.decay * dot(position, position + self.centre)
+        return {"energy": energy, "gradient": gradient, "loss": loss, "pull": pull}
+
+    def _evaluate(self, positions: Array, key: Any) -> tuple[Array, Array]:
+        """L − L* and ∇L at each position, over all rows or over a minibatch for each chain."""
+        import jax
+
+        if key is None:
+            value, slope = jax.vmap(jax.value_and_grad(lambda u: self._mean_loss(u, self._rows_of_data)))(positions)
+            return value - self.loss_at_centre, slope
+        count, rows = self._batch or 0, self.rows or 0
+
+        def one(position: Array, key: Any) -> tuple[Array, Array]:
+            chosen = jax.random.randint(key, (count,), 0, rows)
+            some = jax.tree.map(lambda leaf: leaf[chosen], self._rows_of_data)
+            value, slope = jax.value_and_grad(self._mean_loss)(position, some)
+            if not self._anchored:
+                return value - self.loss_at_centre, slope
+            there, slope_there = jax.value_and_grad(self._mean_loss)(self._zero, some)
+            return value - there, slope - slope_there + self._slope_at_centre()
+
+        return jax.vmap(one)(positions, jax.random.split(key, len(positions)))
+
+    def _slope_at_centre(self) -> Array:
+        import jax
+
+        return jax.grad(self._mean_loss)(self._zero, self._rows_of_data)
+
+    # what the driver calls
+
+    def key(self, seed: int) -> Any:
+        import jax
+
+        return jax.random.key(seed)
+
+    def fold(self, key: Any, number: int) -> Any:
+        import jax
+
+        return jax.random.fold_in(key, number)
+
+    def normal(self, key: Any, chains: int) -> Array:
+        import jax
+
+        with self.precision():
+            return jax.random.normal(key, (chains, self.size), self.centre.dtype)
+
+    def init(self, kernel: Kernel, position: Array, tuning: Tuning, key: Any) -> State:
+        """The state of a kernel at these offsets."""
+        with self.precision():
+            return self._begin(position, self._numbers(tuning), key, kernel=kernel)
+
+    def run(self, kernel: Kernel, state: State, tuning: Tuning, key: Any, steps: int) -> tuple[State, dict[str, Any]]:
+        """A chunk of steps: the state after it, and what each step saw, as numpy arrays (steps, chains)."""
+        with self.precision():
+            state, seen = self._chunk(state, self._numbers(tuning), key, kernel=kernel, steps=steps)
+            return state, {name: np.asarray(value) for name, value in seen.items()}
+
+    def evaluate(self, offsets: Any) -> tuple[np.ndarray, np.ndarray]:
+        """L − L* and ∇L over all the data at offsets (chains, size)."""
+        import jax.numpy as jnp
+
+        with self.precision():
+            loss, slope = self._all(jnp.asarray(offsets, self.centre.dtype))
+            return np.asarray(loss), np.asarray(slope)
+
+    def array(self, values: Any) -> Array:
+        import jax.numpy as jnp
+
+        with self.precision():
+            return jnp.asarray(values, self.centre.dtype)
+
+    def _init(self, position: Array, tuning: Tuning, key: Any, kernel: Kernel) -> State:
+        return kernel.init(self.ops, self.target, position, tuning, key)
+
+    def _run(
+        self, state: State, tuning: Tuning, key: Any, kernel: Kernel, steps: int
+    ) -> tuple[State, dict[str, Array]]:
+        import jax
+
+        def one(state: State, number: Array) -> tuple[State, dict[str, Array]]:
+            state, info = kernel.step(self.ops, self.target, state, tuning, jax.random.fold_in(key, number))
+            return state, {
+                "loss": state["loss"],
+                "radius": dot(state["position"], state["position"]),
+                "pull": state["pull"],
+                "acceptance": info.acceptance,
+                "divergent": info.divergent,
+            }
+
+        return jax.lax.scan(one, state, jax.numpy.arange(steps))
+
+    def _numbers(self, tuning: Tuning) -> Tuning:
+        import jax.numpy as jnp
+
+        return Tuning(*(jnp.asarray(value, self.centre.dtype) for value in tuning))
+
+
+def _named_leaves(params: Any) -> tuple[list[str], list[Any], Any]:
+    """The arrays of a tree with their names, like ``layers.0.weight``."""
+    import jax
+
+    found, tree = jax.tree_util.tree_flatten_with_path(params)
+    if not found:
+        raise BadInput("params holds no arrays", "give the parameters of a trained model")
+    names = [".".join(_part(key) for key in path) or "params" for path, _ in found]
+    return names, [leaf for _, leaf in found], tree
+
+
+def _part(key: Any) -> str:
+    for field in ("key", "idx", "name"):
+        if hasattr(key, field):
+            return str(getattr(key, field))
+    return str(key)
+
+
+def _as_arrays(data: Any, real: Any) -> Any:
+    """Data with its real numbers in the precision of the chains; integers stay."""
+    import jax
+    import jax.numpy as jnp
+
+    def convert(leaf: Any) -> Any:
+        array = jnp.asarray(leaf)
+        return array.astype(real) if jnp.issubdtype(array.dtype, jnp.floating) else array
+
+    return None if data is None else jax.tree.map(convert, data)

@@ -1,0 +1,116 @@
+"""What chains saw, in bounded memory: means over bins of steps, and one draw of each bin.
+
+When there are too many bins, neighbours are joined. Means over bins keep the error of the mean exactly; one draw of
+each is what R-hat and plots need.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+MOST_BINS = 2048
+FEWEST_DRAWS = 8
+
+
+@dataclass
+class Trace:
+    """One observable of all chains, over time."""
+
+    chains: int
+    width: int = 1
+    means: np.ndarray = field(default_factory=lambda: np.empty(0))
+    draws: np.ndarray = field(default_factory=lambda: np.empty(0))
+    rest: np.ndarray = field(default_factory=lambda: np.empty(0))
+    square: np.ndarray = field(default_factory=lambda: np.empty(0))
+    steps: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("means", "draws", "rest"):
+            if getattr(self, name).size == 0:
+                setattr(self, name, np.empty((0, self.chains)))
+        if self.square.size == 0:
+            self.square = np.zeros(self.chains)
+
+    def append(self, values: np.ndarray) -> None:
+        """Add steps, an array (steps, chains)."""
+        values = np.asarray(values, dtype=float)
+        self.steps += len(values)
+        self.square = self.square + np.sum(values**2, axis=0)
+        rows = np.concatenate([self.rest, values])
+        whole = len(rows) // self.width
+        blocks = rows[: whole * self.width].reshape(whole, self.width, self.chains)
+        self.rest = rows[whole * self.width :]
+        self.means = np.concatenate([self.means, blocks.mean(axis=1)])
+        self.draws = np.concatenate([self.draws, blocks[:, -1]])
+        while len(self.means) > MOST_BINS:
+            even = len(self.means) // 2 * 2
+            left = self.means[even:] * self.width  # an odd bin waits with the rest, as if its steps were all alike
+            self.rest = np.concatenate([np.repeat(left / self.width, self.width, axis=0), self.rest])
+            self.means = self.means[:even].reshape(-1, 2, self.chains).mean(axis=1)
+            self.draws = self.draws[1:even:2]
+            self.width *= 2
+
+    @property
+    def mean(self) -> float:
+        """The mean over all whole bins and chains."""
+        return float(self.means.mean()) if self.means.size else float("nan")
+
+    @property
+    def variance(self) -> float:
+        """The variance of single steps."""
+        total = self.steps * self.chains
+        every = (self.means.sum(axis=0) * self.width + self.rest.sum(axis=0)).sum() / total
+        return float(self.square.sum() / total - every**2)
+
+    @property
+    def error(self) -> float:
+        """The standard error of the mean, with the correlation of the steps."""
+        return mcse(self.means)
+
+    def later(self, share: float) -> Trace:
+        """The last part of it, for when the first turned out to be warm-up; its variance is that of its draws."""
+        keep = max(1, round(len(self.means) * share))
+        means, draws = self.means[-keep:], self.draws[-keep:]
+        steps = keep * self.width
+        return Trace(self.chains, self.width, means, draws, self.rest[:0], np.sum(draws**2, axis=0) * self.width, steps)
+
+
+def mcse(means: np.ndarray) -> float:
+    """The standard error of the mean of a series (steps, chains), by its effective sample size."""
+    if len(means) < FEWEST_DRAWS:
+        return float("inf")
+    if np.ptp(means) == 0:
+        return 0.0
+    return _statistic("mcse", means, method="mean")
+
+
+def ess(draws: np.ndarray) -> float:
+    """The effective number of independent draws in a series (steps, chains)."""
+    if len(draws) < FEWEST_DRAWS or np.ptp(draws) == 0:
+        return float("nan")
+    return _statistic("ess", draws, method="mean")
+
+
+def rhat(draws: np.ndarray) -> float:
+    """How far chains, or the halves of a single one, are from telling the same (Vehtari et al. 2021)."""
+    if len(draws) < FEWEST_DRAWS or np.ptp(draws) == 0:
+        return float("nan")
+    if draws.shape[1] == 1:
+        half = len(draws) // 2
+        draws = np.concatenate([draws[:half], draws[half : 2 * half]], axis=1)
+    return _statistic("rhat", draws)
+
+
+def _statistic(name: str, series: np.ndarray, **options: str) -> float:
+    from arviz_stats import base
+
+    return float(getattr(base.array_stats, name)(series.T, **options))  # pyright: ignore[reportPrivateImportUsage]
+
+
+def drift(means: np.ndarray) -> tuple[float, float]:
+    """The second half minus the first, and its standard error."""
+    half = len(means) // 2
+    first, second = means[:half], means[-half:]
+    return float(second.mean() - first.mean()), float(np.hypot(mcse(first), mcse(second)))
