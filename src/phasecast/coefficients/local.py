@@ -12,34 +12,26 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from phasecast.coefficients.rungs import GOOD_RHAT, MOST_DIVERGENT, Rung, advance, next_rung, start
+from phasecast.coefficients.gamma_ladder import DECADE, Settings, limit, limit_of, neville, proceed
+from phasecast.coefficients.rungs import GOOD_RHAT, MOST_DIVERGENT, Rung
 from phasecast.core.errors import BadInput, unknown, whole_number
 from phasecast.core.problem import Problem
 from phasecast.core.results import Measurement, Status
-from phasecast.sampling import KERNELS, Kernel, Tuning
+from phasecast.sampling import KERNELS, Kernel
 from phasecast.sampling.jax_engine import JaxEngine
 from phasecast.sampling.traces import drift, ess
 
 SMALL = 1000
 """Up to this many parameters every step is Metropolis-adjusted; above, Langevin dynamics follows the curvature."""
-FIRST_CONDITION = 100.0  # the largest curvature over γ on the first rung
-RATIO = math.sqrt(10)
-MOST_RUNGS = 9
 ADJUSTED_BUDGET = 1e8  # gradients of all chains, for up to a hundred parameters
 LANGEVIN_BUDGET = 2e4  # gradients of each chain
-AGREEMENT = 0.01  # between the orders of extrapolation, to stop
-LADDER_GOAL = 0.2  # the error of a rung, relative to the one asked for: extrapolation amplifies it
-NEAR = 0.05  # of the last rung to its extrapolation, to stop
-LINEAR = 0.6  # the smallest power of γ that may be extrapolated
-DECADE = 10.0  # how much lower nβ is on the second ladder
 NO_PLATEAU = 0.1  # the change of λ̂ over a decade of nβ that is too much for a limit
-LOOSE = 0.02  # between the orders of extrapolation, to be believed
 LARGE_GAP, SMALL_GAP = 0.2, 0.02
 LARGE_STEIN = 4.0
 SMALL_STEIN = 0.01  # of d: below, a bias that significance alone would call out does not matter
@@ -68,18 +60,6 @@ class LLC(Measurement):
     gradients: float
     seconds: float
     traces: dict[str, np.ndarray]
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What a user asked of :func:`llc`, checked."""
-
-    nbeta: float
-    gamma: float | None
-    chains: int
-    target: float
-    budget: float
-    kernel: Kernel
 
 
 def llc(
@@ -138,153 +118,16 @@ def estimate(
     begun = time.monotonic()
     settings = _settings(engine.size, n, nbeta, gamma, sampler, chains, target, max_grads)
     rungs: list[Rung] = []
-    for rung, finished in climb(engine, settings, seed):
-        if finished:
-            rungs.append(rung)
+    while proceed(engine, settings, rungs, seed):
+        pass
     return conclude(engine, settings, rungs, time.monotonic() - begun, name)
-
-
-def climb(engine: Any, settings: Settings, seed: int) -> Iterator[tuple[Rung, bool]]:
-    """Every chunk of every rung, and whether it was the rung's last.
-
-    A ladder that found a limit is followed by one at a lower nβ, to see how far from n → ∞ its limit is.
-    """
-    key, spent = engine.key(seed), 0.0
-    for number, nbeta in enumerate([settings.nbeta, settings.nbeta / DECADE]):
-        rungs: list[Rung] = []
-        lower = replace(settings, nbeta=nbeta, budget=settings.budget - spent)
-        for rung, finished in _ladder(engine, lower, engine.fold(key, number)):
-            rungs += [rung] if finished else []
-            yield rung, finished
-        spent += sum(rung.gradients for rung in rungs)
-        found = _limit_of(rungs)
-        if settings.gamma is not None or not (found and found.believable) or 2 * spent > settings.budget:
-            return
-
-
-def _ladder(engine: Any, settings: Settings, key: Any) -> Iterator[tuple[Rung, bool]]:
-    """The rungs at one nβ, from an easy γ down to the one asked for, or until the limit can be read off."""
-    kernel = settings.kernel
-    rungs: list[Rung] = []
-    gamma = first_gamma(engine, settings, key)
-    for number in range(MOST_RUNGS):
-        own_key = engine.fold(key, number)
-        if not rungs:
-            offsets = _first_offsets(engine, settings, gamma, own_key)
-            rung = start(engine, kernel, offsets, Tuning(1.0, 1.0, 1.0, settings.nbeta, gamma), own_key)
-        else:
-            rung = next_rung(engine, kernel, rungs[-1], gamma, own_key)
-        last = settings.gamma is not None and gamma <= settings.gamma
-        goal = settings.target * (LADDER_GOAL if settings.gamma is None else 1 if last else 2)
-        left = settings.budget - sum(rung.gradients for rung in rungs)
-        while rung.phase in ("warm-up", "sampling"):
-            advance(engine, kernel, rung, own_key, goal, left)
-            yield rung, rung.phase not in ("warm-up", "sampling")
-        rungs.append(rung)
-        if last or rung.phase != "done":
-            return
-        if settings.gamma is None:
-            found = _limit_of(rungs)
-            dearer = 2 * math.sqrt(RATIO) * rung.gradients  # what the next rung may cost
-            if (found and found.believable and found.close) or dearer > left - rung.gradients:
-                return
-        gamma = gamma / RATIO if settings.gamma is None else max(settings.gamma, gamma / RATIO**2)
-
-
-def first_gamma(engine: Any, settings: Settings, key: Any) -> float:
-    """The γ at which the largest curvature of nβL where the prior puts the chains is a hundred times γ.
-
-    With γ given, the ladder begins higher where that makes the first rung easier, and at least √10 above.
-    """
-    noise = np.asarray(engine.normal(engine.fold(key, 10**7), settings.chains))
-
-    def condition(gamma: float) -> float:
-        offsets = noise / math.sqrt(gamma)
-        direction, size = (
-            np.asarray(engine.normal(engine.fold(key, 10**7 + 1), settings.chains)),
-            1e-3 / math.sqrt(gamma),
-        )
-        here = engine.evaluate(offsets)[1]
-        curvature = 0.0
-        for _ in range(6):
-            direction = direction / np.maximum(np.linalg.norm(direction, axis=1, keepdims=True), 1e-300)
-            direction = (engine.evaluate(offsets + size * direction)[1] - here) / size
-            curvature = float(np.median(np.linalg.norm(direction, axis=1)))
-        return settings.nbeta * curvature / gamma if math.isfinite(curvature) else math.inf
-
-    low, high = -3.0, math.log10(settings.nbeta) + 6
-    for _ in range(20):
-        middle = (low + high) / 2
-        low, high = (middle, high) if condition(10**middle) > FIRST_CONDITION else (low, middle)
-    easy = 10**high
-    return easy if settings.gamma is None else max(easy, settings.gamma * RATIO)
-
-
-def _first_offsets(engine: Any, settings: Settings, gamma: float, key: Any) -> Any:
-    """Half of the chains at w*, half where the pull alone would put them; all near w* for unadjusted kernels."""
-    spread = np.where(np.arange(settings.chains) % 2, 1 / math.sqrt(gamma), 1e-3 / math.sqrt(gamma))
-    if not settings.kernel.adjusted:
-        spread = np.full(settings.chains, 1e-3 / math.sqrt(gamma))
-    return engine.array(np.asarray(engine.normal(engine.fold(key, 10**6 + 2), settings.chains)) * spread[:, None])
-
-
-def neville(gammas: np.ndarray, values: np.ndarray) -> float:
-    """The polynomial through all the points, at γ = 0."""
-    table = np.array(values, dtype=float)
-    for order in range(1, len(gammas)):
-        near, far = gammas[order:], gammas[: len(gammas) - order]
-        table = (far * table[1:] - near * table[:-1]) / (far - near)
-    return float(table[0])
-
-
-@dataclass(frozen=True)
-class Limit:
-    """What the last three rungs say about γ → 0: the limit, its error, and whether it can be believed."""
-
-    value: float
-    noise: float
-    systematic: float
-    believable: bool
-    close: bool
-
-
-def limit(gammas: np.ndarray, values: np.ndarray, errors: np.ndarray) -> Limit:
-    """Extrapolate λ̂(γ) to γ = 0 from its last three points, by the line and the parabola through them.
-
-    It can be believed if the curve is flat, or falls like a power of γ that is near one and both orders agree; it is
-    close enough to stop if they agree well and the last point is near.
-    """
-    g, v, e = gammas[-3:], values[-3:], errors[-3:]
-    line, parabola = neville(g[1:], v[1:]), neville(g, v)
-    weights = np.array([neville(g, unit) for unit in np.eye(3)])
-    noise = float(np.sqrt(np.sum((weights * e) ** 2)))
-    late, early = v[2] - v[1], v[1] - v[0]
-    size = abs(parabola)
-    flat = max(abs(late), abs(early)) < max(AGREEMENT * size, math.hypot(e[1], e[2]))
-    power = math.log(early / late) / math.log(g[0] / g[1]) if early > 0 and late > 0 else math.inf if early > 0 else 0.0
-    apart = abs(parabola - line)
-    return Limit(
-        parabola,
-        noise,
-        max(apart, 0.1 * abs(parabola - v[2])),
-        believable=flat or (power >= LINEAR and apart <= max(LOOSE * size, 2 * noise)),
-        close=apart < max(AGREEMENT * size, noise) and abs(v[2] - line) < NEAR * size,
-    )
-
-
-def _limit_of(rungs: list[Rung]) -> Limit | None:
-    """The limit of a ladder, if it has enough rungs that are done."""
-    done = [rung for rung in rungs if rung.phase == "done"]
-    if len(done) < 3:
-        return None
-    return limit(*np.array([(rung.tuning.gamma, rung.value, rung.error) for rung in done]).T)
 
 
 def conclude(engine: Any, settings: Settings, rungs: list[Rung], seconds: float, name: str = "") -> LLC:
     """The result of a ladder, judged."""
     nbeta = settings.nbeta
     gradients = sum(rung.gradients for rung in rungs)
-    lower = _limit_of([rung for rung in rungs if rung.tuning.nbeta < nbeta])
+    lower = limit_of([rung for rung in rungs if rung.tuning.nbeta < nbeta])
     rungs = [rung for rung in rungs if rung.tuning.nbeta == nbeta]
     last = rungs[-1]
     curve = np.array([(r.tuning.gamma, r.value, r.error, nbeta**2 * r.loss.variance) for r in rungs])

@@ -38,6 +38,7 @@ FRICTION = 2.0  # in units of √γ
 SHORT, LONG = 10, 50  # Langevin steps between looks at the curvature
 FIRST_WINDOWS, LAST_WINDOWS = 3, 2
 STILL = 0.01
+ACTIVE = ("warm-up", "sampling")
 
 
 @dataclass
@@ -77,6 +78,10 @@ class Rung:
         self.acceptance = []
         self.next_look = FEWEST_STEPS
 
+    def forget_chains(self) -> None:
+        """Keep what was seen, not where the chains are: others go on from there."""
+        self.state, self.direction = {}, None
+
     @property
     def value(self) -> float:
         """nβ E[L − L*]."""
@@ -114,7 +119,7 @@ def advance(engine: Any, kernel: Kernel, rung: Rung, key: Any, goal: float, budg
         _advance_adjusted(engine, kernel, rung, key, goal)
     else:
         _advance_langevin(engine, kernel, rung, key, goal)
-    if rung.gradients >= budget and rung.phase in ("warm-up", "sampling"):
+    if rung.gradients >= budget and rung.phase in ACTIVE:
         rung.phase = "spent"
 
 
@@ -222,11 +227,11 @@ def _tuned(rung: Rung, kernel: Kernel, step_size: float | None = None) -> Tuning
     soft = math.sqrt(rung.tuning.gamma)
     if kernel.adjusted:
         first = 1 / math.sqrt(rung.curvature) / rung.size**0.25
-        step_size = min(step_size or first, TRAJECTORY / soft)
-        leaps = min(max(1.0, TRAJECTORY / soft / step_size), LONGEST)
+        length = min(step_size or first, TRAJECTORY / soft)
+        leaps = min(max(1.0, TRAJECTORY / soft / length), LONGEST)
     else:
-        step_size, leaps = STEP / math.sqrt(rung.curvature), 1.0
-    return rung.tuning._replace(step_size=step_size, leaps=leaps, friction=FRICTION * soft)
+        length, leaps = STEP / math.sqrt(rung.curvature), 1.0
+    return rung.tuning._replace(step_size=length, leaps=leaps, friction=FRICTION * soft)
 
 
 def next_rung(engine: Any, kernel: Kernel, rung: Rung, gamma: float, key: Any) -> Rung:
