@@ -19,7 +19,7 @@ from phasecast.sampling.kernel import Kernel, Tuning
 FIRST_CONDITION = 100.0  # the largest curvature over γ on the first rung
 RATIO = math.sqrt(10)
 MOST_RUNGS = 9
-LADDER_GOAL = 0.2  # the error of a rung, relative to the one asked for: extrapolation amplifies it
+LADDER_GOAL = {True: 0.35, False: 0.2}  # the error of a rung over the one asked for: extrapolation amplifies it
 AGREEMENT = 0.01  # between the line and the parabola, to stop
 NEAR = 0.05  # of the last rung to the line, to stop
 LINEAR = 0.6  # the smallest power of γ that may be extrapolated
@@ -52,7 +52,9 @@ def proceed(engine: Any, settings: Settings, rungs: list[Rung], seed: int) -> bo
     spent = sum(rung.gradients for rung in rungs)
     if ladder and ladder[-1].phase in ACTIVE:
         last = settings.gamma is not None and ladder[-1].tuning.gamma <= settings.gamma
-        goal = settings.target * (LADDER_GOAL if settings.gamma is None else 1 if last else 2)
+        goal = settings.target * (
+            LADDER_GOAL[settings.kernel.adjusted] * (1 + second) if settings.gamma is None else 1 if last else 2
+        )
         before = spent - ladder[-1].gradients
         advance(
             engine,

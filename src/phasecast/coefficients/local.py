@@ -18,21 +18,25 @@ from typing import Any
 
 import numpy as np
 
+from phasecast.coefficients.fixed_step import bias, fixed_rungs
 from phasecast.coefficients.gamma_ladder import DECADE, Settings, limit, limit_of, neville, proceed
 from phasecast.coefficients.rungs import GOOD_RHAT, MOST_DIVERGENT, Rung
 from phasecast.core.errors import BadInput, unknown, whole_number
 from phasecast.core.problem import Problem
 from phasecast.core.results import Measurement, Status
-from phasecast.sampling import KERNELS, Kernel
+from phasecast.sampling import KERNELS, Fixed, Kernel
+from phasecast.sampling.fixed import FIXED_KERNELS
 from phasecast.sampling.jax_engine import JaxEngine
 from phasecast.sampling.traces import drift, ess
 
 SMALL = 1000
 """Up to this many parameters every step is Metropolis-adjusted; above, Langevin dynamics follows the curvature."""
-ADJUSTED_BUDGET = 1e8  # gradients of all chains, for up to a hundred parameters
+ADJUSTED_WORK = 1e11  # gradients of all chains × parameters × rows
+FEWEST_GRADIENTS, MOST_GRADIENTS = 5e5, 1e9
 LANGEVIN_BUDGET = 2e4  # gradients of each chain
 NO_PLATEAU = 0.1  # the change of λ̂ over a decade of nβ that is too much for a limit
 LARGE_GAP, SMALL_GAP = 0.2, 0.02
+LARGE_BIAS, SMALL_BIAS = 0.05, 0.01  # of λ̂, from the size of a fixed step
 LARGE_STEIN = 4.0
 SMALL_STEIN = 0.01  # of d: below, a bias that significance alone would call out does not matter
 LOWEST_ACCEPTANCE = 0.6
@@ -72,7 +76,7 @@ def llc(
     gamma: float | None = None,
     prior: float | None = None,
     only: str | None = None,
-    sampler: str | Kernel = "auto",
+    sampler: str | Kernel | Fixed = "auto",
     chains: int = 8,
     target: float = 0.02,
     max_grads: float | None = None,
@@ -88,7 +92,8 @@ def llc(
     gamma: the pull towards w*. Given, λ̂ is the value at this γ; otherwise a ladder chooses, and extrapolates to zero.
     prior: the coefficient s of an L2 term s/2 |w|² that the training had; it is sampled with the loss, not counted.
     only: a pattern for the names of the parameters that move, such as ``"layers.0.*"``.
-    sampler: ``"auto"``, the name of a kernel in ``phasecast.sampling.KERNELS``, or a kernel.
+    sampler: ``"auto"``; the name of a kernel in ``phasecast.sampling.KERNELS``; a kernel; or, to do as a paper does,
+        ``phasecast.sampling.Fixed(kernel, step_size, draws, burn_in, batch)``.
     chains: how many, at most; large models need fewer.
     target: the standard error to reach, relative to λ̂.
     max_grads: all gradients that may be spent, over all chains.
@@ -98,8 +103,12 @@ def llc(
     ('ok', True)
     """
     problem = _problem(loss, params, data, n)
-    engine = JaxEngine(problem.loss, problem.params, problem.data, decay=_decay(prior), only=only)
-    return estimate(engine, problem.n, nbeta, gamma, sampler, chains, target, max_grads, seed, problem.name)
+    chosen = chosen_sampler(sampler)
+    batch, anchored = (chosen.batch, chosen.anchored) if isinstance(chosen, Fixed) else (None, True)
+    engine = JaxEngine(
+        problem.loss, problem.params, problem.data, decay=decay_of(prior), only=only, batch=batch, anchored=anchored
+    )
+    return estimate(engine, problem.n, nbeta, gamma, chosen, chains, target, max_grads, seed, problem.name)
 
 
 def estimate(
@@ -107,7 +116,7 @@ def estimate(
     n: int | None,
     nbeta: float | None,
     gamma: float | None,
-    sampler: str | Kernel,
+    sampler: Kernel | Fixed | None,
     chains: int,
     target: float,
     max_grads: float | None,
@@ -116,7 +125,9 @@ def estimate(
 ) -> LLC:
     """λ̂ of an engine's loss: what :func:`llc` does once the loss is in place, for any engine."""
     begun = time.monotonic()
-    settings = _settings(engine.size, n, nbeta, gamma, sampler, chains, target, max_grads)
+    if isinstance(sampler, Fixed):
+        return _as_in_a_paper(engine, sampler, _nbeta(n, nbeta), gamma, chains, seed, name)
+    settings = _settings(engine.size, engine.rows, n, nbeta, gamma, sampler, chains, target, max_grads)
     rungs: list[Rung] = []
     while proceed(engine, settings, rungs, seed):
         pass
@@ -141,7 +152,8 @@ def conclude(engine: Any, settings: Settings, rungs: list[Rung], seconds: float,
                 f"nβ = {nbeta:.3g}"
             )
         else:
-            error = math.hypot(error, per_decade / (DECADE ** (1 / 3) - 1))
+            seen = math.sqrt(max(0.0, per_decade**2 - lower.noise**2 - error**2))  # what is not noise
+            error = math.hypot(error, seen / (DECADE ** (1 / 3) - 1))
     gap = _descent_gap(engine, settings, last.tuning.gamma)
     stein, stein_error = last.stein
     z = stein / stein_error if stein_error else 0.0
@@ -154,37 +166,79 @@ def conclude(engine: Any, settings: Settings, rungs: list[Rung], seconds: float,
         )
         if not error <= 5 * settings.target * abs(value) or last.loss.steps < 2 * CHUNK_LIMIT:
             refused.append(warned.pop())
-    status = Status.REFUSED if refused else Status.WARNING if warned else Status.OK
-    accepted = float(np.mean(last.acceptance)) if settings.kernel.adjusted and last.acceptance else 1.0
-    steps = max(1, last.loss.steps * last.chains)
+    return _result(
+        value, error, refused, warned, {"rungs": len(rungs), "gap": gap, "per_decade": per_decade}, last, curve,
+        variance=variance, gap=gap, gamma=settings.gamma, gradients=gradients, seconds=seconds, name=name,
+    )  # fmt: skip
+
+
+def _result(
+    value: float,
+    error: float,
+    refused: list[str],
+    warned: list[str],
+    diagnostics: dict[str, Any],
+    last: Rung,
+    curve: np.ndarray,
+    *,
+    variance: float,
+    gap: float,
+    gamma: float | None,
+    gradients: float,
+    seconds: float,
+    name: str,
+) -> LLC:
+    stein, stein_error = last.stein
+    nbeta = last.tuning.nbeta
     return LLC(
         value,
         error,
-        status,
-        diagnostics={
-            "rungs": len(rungs),
-            "gap": gap,
-            "per_decade": per_decade,
-            "step_size": last.tuning.step_size,
-            "leaps": last.tuning.leaps,
-        },
+        Status.REFUSED if refused else Status.WARNING if warned else Status.OK,
+        {**diagnostics, "step_size": last.tuning.step_size, "leaps": last.tuning.leaps},
         error_kind="mcse",
         reasons=refused + warned,
         name=f"λ̂ of {name}" if name else "λ̂",
         value_min=value + gap,
         value_var=variance,
         nbeta=nbeta,
-        gamma=settings.gamma,
+        gamma=gamma,
         curve=curve,
-        rhat=last.rhat if last.loss.draws.size else math.nan,
+        rhat=last.rhat,
         ess=ess(last.loss.draws),
-        acceptance=accepted,
-        divergences=last.divergences / steps,
-        stein=z,
+        acceptance=float(np.mean(last.acceptance)) if last.acceptance else math.nan,
+        divergences=last.divergences / max(1, last.loss.steps * last.chains),
+        stein=stein / stein_error if stein_error else 0.0,
         gradients=gradients,
         seconds=seconds,
         traces={"excess": nbeta * last.loss.draws, "radius": last.radius.draws},
     )
+
+
+def _as_in_a_paper(
+    engine: Any, fixed: Fixed, nbeta: float, gamma: float | None, chains: int, seed: int, name: str
+) -> LLC:
+    """λ̂ with fixed settings at a given γ, and its bias in the step size."""
+    if gamma is None:
+        raise BadInput(f"{fixed.kernel} with a fixed step climbs no ladder", "give gamma, or sampler='auto'")
+    whole_number("chains", chains, 1)
+    whole, half, seconds = fixed_rungs(engine, fixed, nbeta=nbeta, gamma=gamma, chains=chains, seed=seed)
+    settings = Settings(nbeta, gamma, chains, math.inf, math.inf, KERNELS[fixed.kernel]())
+    gap = _descent_gap(engine, settings, gamma)
+    stein, stein_error = whole.stein
+    value, error = whole.value, whole.error
+    refused, warned = _judge(settings, [whole], value, gap, stein, stein / stein_error if stein_error else 0.0)
+    found, found_error = bias(whole, half)
+    words = f"the step size biases λ̂ by about {found:.3g} ± {found_error:.2g} (measured at half the step)"
+    if abs(found) > max(2 * found_error, LARGE_BIAS * abs(value)):
+        refused.append(f"{words}: use a smaller step")
+    elif abs(found) > SMALL_BIAS * abs(value) or found_error > LARGE_BIAS * abs(value):
+        warned.append(words)
+    curve = np.array([(gamma, r.value, r.error, nbeta**2 * r.loss.variance) for r in (whole,)])
+    return _result(
+        value, error, refused, warned, {"bias": found, "bias_error": found_error, "gap": gap}, whole, curve,
+        variance=float(curve[0, 3]), gap=gap, gamma=gamma, gradients=whole.gradients + half.gradients, seconds=seconds,
+        name=name,
+    )  # fmt: skip
 
 
 CHUNK_LIMIT = 40
@@ -278,7 +332,7 @@ def _problem(loss: Any, params: Any, data: Any, n: int | None) -> Problem:
     return Problem(loss, params, data, n, name="")
 
 
-def _decay(prior: float | None) -> float:
+def decay_of(prior: float | None) -> float:
     if prior is None:
         return 0.0
     if not (isinstance(prior, int | float) and prior >= 0):
@@ -286,35 +340,49 @@ def _decay(prior: float | None) -> float:
     return float(prior)
 
 
+def chosen_sampler(sampler: str | Kernel | Fixed) -> Kernel | Fixed | None:
+    """What a user's word for a sampler means; None leaves the choice to the size of the model."""
+    if not isinstance(sampler, str):
+        return sampler
+    if sampler == "auto":
+        return None
+    if sampler not in KERNELS:
+        raise unknown("sampler", sampler, ["auto", *KERNELS])
+    return Fixed(sampler) if sampler in FIXED_KERNELS and sampler != "langevin" else KERNELS[sampler]()
+
+
+def _nbeta(n: int | None, nbeta: float | None) -> float:
+    if nbeta is not None:
+        return nbeta
+    if n is None:
+        raise BadInput("a population loss has no n", "give nbeta, the inverse temperature")
+    if n < 3:
+        raise BadInput(f"n = {n} is too small for nβ = n/log n", "give nbeta")
+    return n / math.log(n)
+
+
 def _settings(
     size: int,
+    rows: int | None,
     n: int | None,
     nbeta: float | None,
     gamma: float | None,
-    sampler: str | Kernel,
+    sampler: Kernel | None,
     chains: int,
     target: float,
     max_grads: float | None,
 ) -> Settings:
     whole_number("chains", chains, 1)
-    if nbeta is None:
-        if n is None:
-            raise BadInput("a population loss has no n", "give nbeta, the inverse temperature")
-        if n < 3:
-            raise BadInput(f"n = {n} is too small for nβ = n/log n", "give nbeta")
-        nbeta = n / math.log(n)
+    nbeta = _nbeta(n, nbeta)
     for name, number in (("nbeta", nbeta), ("target", target), ("gamma", gamma), ("max_grads", max_grads)):
         if number is not None and not (isinstance(number, int | float | np.number) and 0 < number < math.inf):
             raise BadInput(f"{name} is {number!r}", "give a positive number")
-    if isinstance(sampler, str):
-        if sampler == "auto":
-            sampler = "hmc" if size <= SMALL else "langevin"
-        if sampler not in KERNELS:
-            raise unknown("sampler", sampler, ["auto", *KERNELS])
-        sampler = KERNELS[sampler]()
+    if sampler is None:
+        sampler = KERNELS["hmc" if size <= SMALL else "langevin"]()
     if not sampler.adjusted:
         chains = min(chains, 4 if size <= 10_000 else 2 if size <= LARGEST_PAIR else 1)
-    budget = ADJUSTED_BUDGET / max(1, size / 100) if sampler.adjusted else LANGEVIN_BUDGET * chains
+    work = ADJUSTED_WORK / (size * max(rows or 0, 10))
+    budget = min(max(work, FEWEST_GRADIENTS), MOST_GRADIENTS) if sampler.adjusted else LANGEVIN_BUDGET * chains
     return Settings(float(nbeta), gamma, chains, target, max_grads or budget, sampler)
 
 

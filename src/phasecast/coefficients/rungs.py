@@ -4,7 +4,7 @@ A rung is a value that :func:`advance` moves on by one chunk, so that it can be 
 
 Adjusted kernels (HMC, MALA, NUTS) start dispersed: half of the chains from inside, half from outside of where they will
 end, so that R-hat can see whether they have met. Their step size is tuned for all chains together. Trajectories are as
-long as the softest direction needs, whose curvature is γ.
+long as the softest direction needs: a quarter of its period, from the widest spread of the chains and from γ.
 
 Unadjusted Langevin dynamics follows the largest curvature where the chains are, until radius, loss and Stein's identity
 stand still, then keeps its step.
@@ -24,6 +24,8 @@ from phasecast.sampling.traces import Trace, drift, mcse, rhat
 TRAJECTORY = 1.5  # a quarter period of the softest direction, about π/2
 WELL_ACCEPTED = 0.85
 CHUNK = 20  # trajectories
+PLACES = 6  # of each chain, after its last chunks
+FEWEST_PLACES = 24
 WARM_CHUNKS = 8
 WARM_RHAT = 1.05
 GOOD_RHAT = 1.01
@@ -39,6 +41,7 @@ SHORT, LONG = 10, 50  # Langevin steps between looks at the curvature
 FIRST_WINDOWS, LAST_WINDOWS = 3, 2
 STILL = 0.01
 ACTIVE = ("warm-up", "sampling")
+OBSERVED = ("loss", "radius", "pull")
 
 
 @dataclass
@@ -60,10 +63,12 @@ class Rung:
     curvature: float = 0.0
     direction: Any = None
     divergences: int = 0
+    halved: int = 0
     acceptance: list[float] = field(default_factory=list)
     loss: Trace = field(default_factory=lambda: Trace(1))
     radius: Trace = field(default_factory=lambda: Trace(1))
     pull: Trace = field(default_factory=lambda: Trace(1))
+    places: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
     windows: list[tuple[float, float, float]] = field(default_factory=list)
     time: float = 0.0
 
@@ -80,7 +85,20 @@ class Rung:
 
     def forget_chains(self) -> None:
         """Keep what was seen, not where the chains are: others go on from there."""
-        self.state, self.direction = {}, None
+        self.state, self.direction, self.places = {}, None, np.empty((0, 0))
+
+    def run(self, engine: Any, kernel: Kernel, key: Any, steps: int) -> dict[str, np.ndarray]:
+        """Move the chains on by some steps, and note what they saw, unless it is not finite."""
+        self.state, seen = engine.run(kernel, self.state, self.tuning, engine.fold(key, self.chunks), steps)
+        self.chunks += 1
+        self.gradients += steps * self.chains * kernel.gradients(self.tuning)
+        self.divergences += int(np.sum(seen["divergent"]))
+        if not all(np.all(np.isfinite(seen[name])) for name in OBSERVED):
+            return seen
+        for name in OBSERVED:
+            getattr(self, name).append(seen[name])
+        self.acceptance.append(float(np.mean(seen["acceptance"])))
+        return seen
 
     @property
     def value(self) -> float:
@@ -107,7 +125,7 @@ def start(engine: Any, kernel: Kernel, offsets: Any, tuning: Tuning, key: Any) -
     chains = len(offsets)
     rung = Rung(tuning, {}, chains, engine.size, kernel.adjusted)
     rung.direction = engine.normal(engine.fold(key, 10**6), chains)
-    _look(engine, kernel, rung, offsets, 4)
+    look(engine, rung, offsets, 4)
     rung.tuning = _tuned(rung, kernel)
     rung.state = engine.init(kernel, offsets, rung.tuning, engine.fold(key, 10**6 + 1))
     return rung
@@ -124,7 +142,7 @@ def advance(engine: Any, kernel: Kernel, rung: Rung, key: Any, goal: float, budg
 
 
 def _advance_adjusted(engine: Any, kernel: Kernel, rung: Rung, key: Any, goal: float) -> None:
-    seen = _chunk(engine, kernel, rung, key, CHUNK)
+    seen = rung.run(engine, kernel, key, CHUNK)
     accepted = float(np.mean(seen["acceptance"]))
     if rung.divergences > MOST_DIVERGENT / 2 * max(rung.loss.steps, FEWEST_STEPS) * rung.chains:
         rung.longest_step = SHORTER * rung.tuning.step_size  # narrow places decide, not the mean acceptance
@@ -135,6 +153,8 @@ def _advance_adjusted(engine: Any, kernel: Kernel, rung: Rung, key: Any, goal: f
     if rung.phase == "warm-up":
         rung.rate += 1
         rung.chunks_warm += 1
+        here = np.asarray(rung.state["position"], dtype=float)
+        rung.places = np.concatenate([rung.places.reshape(-1, rung.size), here])[-PLACES * rung.chains :]
         factor = math.exp((accepted - WELL_ACCEPTED) * 3 / rung.rate**0.6)
         rung.tuning = _tuned(rung, kernel, min(rung.longest_step, rung.tuning.step_size * factor))
         if rung.chunks_warm >= WARM_CHUNKS and rung.chunks_warm % 2 == 0:
@@ -155,20 +175,18 @@ def _advance_adjusted(engine: Any, kernel: Kernel, rung: Rung, key: Any, goal: f
 def _advance_langevin(engine: Any, kernel: Kernel, rung: Rung, key: Any, goal: float) -> None:
     steps = SHORT if rung.phase == "warm-up" and rung.gradients < 200 * rung.chains else LONG
     before = rung.state
-    seen = _chunk(engine, kernel, rung, key, steps)
-    if not all(np.all(np.isfinite(seen[name])) for name in ("loss", "radius", "pull")):
+    seen = rung.run(engine, kernel, key, steps)
+    if not all(np.all(np.isfinite(seen[name])) for name in OBSERVED):
         rung.state = before
-        for trace in (rung.loss, rung.radius, rung.pull):
-            trace.means, trace.draws = trace.means[:-steps], trace.draws[:-steps]
         rung.tuning = rung.tuning._replace(step_size=rung.tuning.step_size / 2)
-        rung.divergences += 1
-        if rung.divergences > 20:
+        rung.halved += 1
+        if rung.halved > 20:
             rung.phase = "broken"
         return
     rung.time += steps * rung.tuning.step_size
     window = WINDOW / math.sqrt(rung.tuning.gamma)
     if rung.phase == "warm-up":
-        _look(engine, kernel, rung, rung.state["position"], 2)
+        look(engine, rung, rung.state["position"], 2)
         rung.tuning = _tuned(rung, kernel)
         if rung.time >= window:
             rung.time = 0.0
@@ -194,18 +212,7 @@ def _stands_still(rung: Rung) -> bool:
     )
 
 
-def _chunk(engine: Any, kernel: Kernel, rung: Rung, key: Any, steps: int) -> dict[str, np.ndarray]:
-    rung.state, seen = engine.run(kernel, rung.state, rung.tuning, engine.fold(key, rung.chunks), steps)
-    rung.chunks += 1
-    rung.gradients += steps * rung.chains * kernel.gradients(rung.tuning)
-    for trace, name in ((rung.loss, "loss"), (rung.radius, "radius"), (rung.pull, "pull")):
-        trace.append(seen[name])
-    rung.divergences += int(np.sum(seen["divergent"])) if kernel.adjusted else 0
-    rung.acceptance.append(float(np.mean(seen["acceptance"])))
-    return seen
-
-
-def _look(engine: Any, kernel: Kernel, rung: Rung, offsets: Any, looks: int) -> None:
+def look(engine: Any, rung: Rung, offsets: Any, looks: int) -> None:
     """Follow the largest curvature of U at the chains, by differences of gradients along a direction that is kept."""
     nbeta, gamma = rung.tuning.nbeta, rung.tuning.gamma
     here = engine.evaluate(offsets)[1]
@@ -226,6 +233,7 @@ def _look(engine: Any, kernel: Kernel, rung: Rung, offsets: Any, looks: int) -> 
 def _tuned(rung: Rung, kernel: Kernel, step_size: float | None = None) -> Tuning:
     soft = math.sqrt(rung.tuning.gamma)
     if kernel.adjusted:
+        soft = max(soft, 1 / _widest(rung.places))
         first = 1 / math.sqrt(rung.curvature) / rung.size**0.25
         length = min(step_size or first, TRAJECTORY / soft)
         leaps = min(max(1.0, TRAJECTORY / soft / length), LONGEST)
@@ -234,12 +242,19 @@ def _tuned(rung: Rung, kernel: Kernel, step_size: float | None = None) -> Tuning
     return rung.tuning._replace(step_size=length, leaps=leaps, friction=FRICTION * soft)
 
 
+def _widest(places: np.ndarray) -> float:
+    """The largest root-mean-square of the chains' offsets along any direction; infinite before there are enough."""
+    if len(places) < FEWEST_PLACES:
+        return math.inf
+    return math.sqrt(np.linalg.eigvalsh(places @ places.T / len(places))[-1])
+
+
 def next_rung(engine: Any, kernel: Kernel, rung: Rung, gamma: float, key: Any) -> Rung:
     """The chains of one rung at another γ; those of adjusted kernels are dispersed again."""
     offsets = np.asarray(rung.state["position"])
     if kernel.adjusted:
         offsets = offsets * np.where(np.arange(rung.chains) % 2, math.sqrt(rung.tuning.gamma / gamma), 1.0)[:, None]
     found = start(engine, kernel, engine.array(offsets), rung.tuning._replace(gamma=gamma), key)
-    if not kernel.adjusted:
+    if "momentum" in rung.state:
         found.state = {**found.state, "momentum": rung.state["momentum"]}
     return found

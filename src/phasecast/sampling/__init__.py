@@ -1,5 +1,6 @@
 """How chains move: kernels with one contract, for JAX and for PyTorch."""
 
+from phasecast.sampling.fixed import Fixed
 from phasecast.sampling.hmc import hmc, mala
 from phasecast.sampling.kernel import Kernel, Tuning
 from phasecast.sampling.langevin import langevin
@@ -20,6 +21,7 @@ KERNELS = {
 
 __all__ = [
     "KERNELS",
+    "Fixed",
     "Kernel",
     "Tuning",
     "from_blackjax",

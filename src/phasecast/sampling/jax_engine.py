@@ -127,6 +127,8 @@ class JaxEngine:
         if not any(chosen):
             raise BadInput(f"no parameter is called like '{only}'", f"use a pattern for one of {', '.join(names[:8])}")
         size = sum(np.size(leaf) for leaf, take in zip(leaves, chosen, strict=True) if take)
+        if precision not in (None, "float32", "float64"):
+            raise BadInput(f"unknown precision '{precision}'", "use float32 or float64")
         self.double = size <= LARGEST_DOUBLE if precision is None else precision == "float64"
         with self.precision():
             real = jnp.float64 if self.double else jnp.float32
@@ -166,6 +168,9 @@ class JaxEngine:
             raise BadInput(f"the loss at params is {self.loss_at_centre}", "give parameters at which it is finite")
         if batch is not None and (self.rows is None or not 0 < batch <= self.rows):
             raise BadInput(f"a batch of {batch} of {self.rows or 'no'} rows", "give data and a batch within them")
+        if batch is not None and anchored:
+            with self.precision():
+                self._slope_at_centre = jax.grad(mean_loss)(self._zero, rows)
         self._chunk = jax.jit(self._run, static_argnames=("kernel", "steps"))
         self._begin = jax.jit(self._init, static_argnames=("kernel",))
         self._all = jax.jit(lambda offsets: self._evaluate(offsets, None))
@@ -206,14 +211,9 @@ class JaxEngine:
             if not self._anchored:
                 return value - self.loss_at_centre, slope
             there, slope_there = jax.value_and_grad(self._mean_loss)(self._zero, some)
-            return value - there, slope - slope_there + self._slope_at_centre()
+            return value - there, slope - slope_there + self._slope_at_centre
 
         return jax.vmap(one)(positions, jax.random.split(key, len(positions)))
-
-    def _slope_at_centre(self) -> Array:
-        import jax
-
-        return jax.grad(self._mean_loss)(self._zero, self._rows_of_data)
 
     # what the driver calls
 
