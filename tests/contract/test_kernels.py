@@ -17,9 +17,11 @@ from phasecast.sampling.traces import MOST_BINS, Trace, mcse
 
 def own():
     """What a user would write to bring a kernel of blackjax."""
-    return from_blackjax(
-        lambda logdensity, tuning, _: blackjax.mala(logdensity, tuning.step_size), name="own", adjusted=True
-    )
+
+    def build(logdensity, tuning, size):
+        return blackjax.hmc(logdensity, tuning.step_size, jnp.ones(size), 3)
+
+    return from_blackjax(build, name="own", adjusted=True)
 
 
 TUNING = Tuning(step_size=0.02, leaps=3.0, friction=1.0, nbeta=5.0, gamma=1.5)
