@@ -63,7 +63,7 @@ def test_every_kernel_keeps_the_contract(kernel):
 
     flag = jax.config.jax_enable_x64
     here = engine(counted)
-    start = 0.1 * here.normal(here.key(1), CHAINS)
+    start = here.array(0.1 * np.asarray(here.normal(here.key(1), CHAINS)))
     given = np.array(start)
     state = here.init(kernel, start, TUNING, here.key(2))
     before = copied(state)
