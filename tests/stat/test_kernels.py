@@ -135,8 +135,8 @@ def test_the_short_memory_of_rmsprop_leaves_a_bias_that_smaller_steps_do_not_cur
 
 
 def test_the_bias_on_a_unit_gaussian_is_the_one_of_the_discretised_equations():
-    """Stationarity of the second moments gives E[u²] = 1/(1 − ε/4) for SGLD, 1 for BAOAB, 1 − εξ/2 for SGNHT, with ξ the
-    mean friction, which is A(1 + O(ε)); so each order is known, and the constant too."""
+    """Stationarity of the second moments gives E[u²] = 1/(1 − ε/4) for SGLD, 1 for BAOAB, 1 − εξ/2 for SGNHT, with
+    ξ the mean friction, which is A(1 + O(ε)); so each order is known, and the constant too."""
     truth, size = gaussian(1.0, 0.0, np.eye(4)), 0.2
     for name, square, slack in (
         ("sgld", 1 / (1 - size / 4), 0),
