@@ -21,7 +21,7 @@ def hmc() -> Kernel:
     def leaps(ops: Ops, tuning: Tuning, key: Any) -> Any:
         return 1 + ops.same_for_all(key) * (2 * tuning.leaps - 1)
 
-    return Kernel("hmc", _init, _trajectory(leaps), True, lambda tuning: tuning.leaps + 0.5)
+    return Kernel("hmc", _init, _trajectory(leaps), True, lambda tuning: tuning.leaps)
 
 
 def mala() -> Kernel:

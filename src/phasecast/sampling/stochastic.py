@@ -1,8 +1,9 @@
 """Samplers made for minibatch gradients. None has a Metropolis test, so each has a bias that grows with its step size.
 
 - SGLD (Welling & Teh 2011): u ← u − ε/2 ∇U + √ε ξ.
-- RMSprop-SGLD (Li et al. 2016), without its small correction: each coordinate has its own step ε/(δ + √v), with v a
-  running mean of the squared gradient, relative to the mean over the coordinates.
+- RMSprop-SGLD (Li et al. 2016), without its correction: each coordinate has its own step ε/(δ + √v), with v a
+  running mean of the squared gradient, relative to the mean over the coordinates. Chains linger where v is large, a
+  bias that stays as ε → 0 and goes away only if v remembers for much longer than the chain.
 - SGNHT (Ding et al. 2014): a momentum with a thermostat that learns how much noise the gradients bring.
 """
 

@@ -70,6 +70,7 @@ def from_blackjax(
         moved = {**at(target, inner.position, tuning, key), "inner": inner}
         acceptance = getattr(info, "acceptance_rate", jnp.ones(chains))
         divergent = getattr(info, "is_divergent", ~jnp.isfinite(moved["energy"]))
-        return moved, Info(acceptance, divergent)
+        whole = getattr(info, "nonans", True)  # MCLMC steps back from what is not finite, and only says so here
+        return moved, Info(acceptance, divergent | ~jnp.asarray(whole))
 
     return Kernel(name, init, step, adjusted, gradients, only_jax=True)
