@@ -13,7 +13,10 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from phasecast import claims, coefficients, core, lab, models, report
+    from phasecast import claims, coefficients, core, lab, models, report, sampling
+    from phasecast.coefficients.llc_result import LLC
+    from phasecast.coefficients.llc_studies import llc_sweep, llc_trajectory, local_free_energy
+    from phasecast.coefficients.local import llc
     from phasecast.core import Comparison, Measurement, Prediction, Problem, Status, Verdict
     from phasecast.core.errors import BadInput, PhasecastError, Refused
     from phasecast.demonstration import demo
@@ -21,6 +24,11 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _WHERE = {
+    "LLC": "phasecast.coefficients.llc_result",
+    "llc": "phasecast.coefficients.local",
+    "llc_sweep": "phasecast.coefficients.llc_studies",
+    "llc_trajectory": "phasecast.coefficients.llc_studies",
+    "local_free_energy": "phasecast.coefficients.llc_studies",
     "Comparison": "phasecast.core",
     "Measurement": "phasecast.core",
     "Prediction": "phasecast.core",
@@ -34,6 +42,7 @@ _WHERE = {
 }
 
 __all__ = [
+    "LLC",
     "BadInput",
     "Comparison",
     "Measurement",
@@ -48,8 +57,13 @@ __all__ = [
     "core",
     "demo",
     "lab",
+    "llc",
+    "llc_sweep",
+    "llc_trajectory",
+    "local_free_energy",
     "models",
     "report",
+    "sampling",
 ]
 
 

@@ -11,12 +11,14 @@ import phasecast as pc
 pytestmark = pytest.mark.bare
 
 NAMES = {
-    "phasecast": "BadInput Comparison Measurement PhasecastError Prediction Problem Refused Status Verdict claims "
-    "coefficients core demo lab models report",
+    "phasecast": "BadInput Comparison LLC Measurement PhasecastError Prediction Problem Refused Status Verdict claims "
+    "coefficients core demo lab llc llc_sweep llc_trajectory local_free_energy models report sampling",
     "phasecast.core": "Claim ClaimVerdict Comparison Finding Measurement Prediction Problem RecipeCheck Result Status "
     "Verdict float64",
     "phasecast.models": "LANDSCAPES Landscape fourier_solution gibbs_coefficient matrix_product modular_table "
     "quadratic_network",
+    "phasecast.sampling": "Fixed KERNELS Kernel Tuning from_blackjax hmc langevin mala mclmc nuts rmsprop_sgld "
+    "sgld sgnht",
     "phasecast.coefficients": "Basin Bounds Coefficient Rank add bounds catalogue critical_sample_size deep_linear "
     "factor_analysis feature_span free_energy generalisation_error ideal jacobian_rank mixture modular_addition "
     "monomial newton nmf ntk_coefficient of_landscape product quadratic rank_mod_prime "
@@ -49,6 +51,8 @@ SIGNATURES = {
     "coefficients.modular_addition": "(p, width, centred=True, train=None, regime='feature', dead_v=0, dead_both=0)",
     "coefficients.newton": "(polynomial)",
     "coefficients.ideal": "(*monomials)",
+    "llc": "(loss, params=None, data=None, *, n=None, nbeta=None, gamma=None, prior=None, only=None, sampler='auto', "
+    "chains=8, target=0.02, max_grads=None, seed=0)",
     "claims.verify": "(identity, *, store=None, quiet=False)",
     "report.write": "(run)",
 }

@@ -13,17 +13,17 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from phasecast.coefficients.fixed_step import bias, fixed_rungs
 from phasecast.coefficients.gamma_ladder import DECADE, Settings, limit, limit_of, neville, proceed
+from phasecast.coefficients.llc_result import LLC
 from phasecast.coefficients.rungs import GOOD_RHAT, MOST_DIVERGENT, Rung
 from phasecast.core.errors import BadInput, unknown, whole_number
 from phasecast.core.problem import Problem
-from phasecast.core.results import Measurement, Status
+from phasecast.core.results import Status
 from phasecast.sampling import KERNELS, Fixed, Kernel
 from phasecast.sampling.fixed import FIXED_KERNELS
 from phasecast.sampling.jax_engine import JaxEngine
@@ -40,30 +40,6 @@ LARGE_BIAS, SMALL_BIAS = 0.05, 0.01  # of λ̂, from the size of a fixed step
 LARGE_STEIN = 4.0
 SMALL_STEIN = 0.01  # of d: below, a bias that significance alone would call out does not matter
 LOWEST_ACCEPTANCE = 0.6
-
-
-@dataclass(frozen=True, eq=False, init=False)
-class LLC(Measurement):
-    """λ̂ with everything that speaks for and against it.
-
-    ``value_min`` is λ̂ against the minimum that descent from w* reaches, ``value_var`` is (nβ)² Var L, which differs
-    from λ̂ by dλ̂/d log nβ. ``curve`` has a row (γ, λ̂(γ), error, value_var) for each rung sampled, and ``traces`` the
-    draws of nβ(L − L*) and of |w − w*|² on the last one.
-    """
-
-    value_min: float
-    value_var: float
-    nbeta: float
-    gamma: float | None
-    curve: np.ndarray
-    rhat: float
-    ess: float
-    acceptance: float
-    divergences: float
-    stein: float
-    gradients: float
-    seconds: float
-    traces: dict[str, np.ndarray]
 
 
 def llc(
@@ -102,7 +78,7 @@ def llc(
     >>> str(found.status), abs(found.value - 10 * 1086 / 1087) < 4 * found.error
     ('ok', True)
     """
-    problem = _problem(loss, params, data, n)
+    problem = as_problem(loss, params, data, n)
     chosen = chosen_sampler(sampler)
     batch, anchored = (chosen.batch, chosen.anchored) if isinstance(chosen, Fixed) else (None, True)
     engine = JaxEngine(
@@ -322,7 +298,7 @@ def _descent_gap(engine: Any, settings: Settings, gamma: float) -> float:
     return max(0.0, -settings.nbeta * float(engine.evaluate(found.x[None, :])[0][0]))
 
 
-def _problem(loss: Any, params: Any, data: Any, n: int | None) -> Problem:
+def as_problem(loss: Any, params: Any, data: Any, n: int | None) -> Problem:
     if isinstance(loss, Problem):
         if params is not None or data is not None:
             raise BadInput("a problem has its own parameters and data", "give the problem alone")

@@ -1,0 +1,95 @@
+"""What :func:`phasecast.llc` returns: λ̂ with everything that speaks for and against it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from phasecast.core.results import Measurement, Status, show
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+COLOUR = "#0072B2"
+
+
+@dataclass(frozen=True, eq=False, init=False)
+class LLC(Measurement):
+    """λ̂ at w*.
+
+    ``value_min`` is λ̂ against the minimum that descent from w* reaches. ``value_var`` is (nβ)² Var L, which differs
+    from λ̂ by dλ̂/d log nβ. ``gamma`` is the γ asked for, or None where λ̂ is the limit of a ladder. ``curve`` has a row
+    (γ, λ̂(γ), error, value_var) for each rung sampled, ``traces`` the draws of nβ(L − L*) and of |w − w*|² on the last
+    one, (draws, chains). ``stein`` is nβE[(w − w*)·∇L] + γE|w − w*|² − d in standard errors, ``divergences`` a share of
+    the steps, and the cost is in ``gradients`` of single chains and in ``seconds``.
+    """
+
+    value_min: float
+    value_var: float
+    nbeta: float
+    gamma: float | None
+    curve: np.ndarray
+    rhat: float
+    ess: float
+    acceptance: float
+    divergences: float
+    stein: float
+    gradients: float
+    seconds: float
+    traces: dict[str, np.ndarray]
+
+    def plain(self) -> dict[str, Any]:
+        """For other programs: everything but the draws."""
+        names = ("value_min", "value_var", "nbeta", "gamma", "rhat", "ess", "acceptance", "divergences", "stein")
+        own = {name: _number(getattr(self, name)) for name in (*names, "gradients", "seconds")}
+        curve = [
+            dict(zip(("gamma", "value", "error", "value_var"), map(_number, row), strict=True)) for row in self.curve
+        ]
+        return {**super().plain(), **own, "curve": curve}
+
+    def datatree(self) -> xr.DataTree:
+        """The draws as an xarray DataTree with a group ``posterior``, as ArviZ reads it."""
+        import xarray as xr
+
+        draws = {name: (("chain", "draw"), values.T) for name, values in self.traces.items()}
+        stats = {"gamma": self.curve[-1, 0], "nbeta": self.nbeta, "acceptance": self.acceptance}
+        return xr.DataTree.from_dict({"posterior": xr.Dataset(draws), "sample_stats": xr.Dataset(stats)})
+
+    def plot(self) -> Any:
+        """A matplotlib figure: λ̂(γ) over the ladder, and nβ(L − L*) of each chain on its last rung."""
+        from matplotlib.figure import Figure
+
+        figure = Figure(figsize=(8.0, 3.2), layout="constrained")
+        left, right = figure.subplots(1, 2)
+        gammas, values, errors, _ = self.curve.T
+        left.errorbar(gammas, values, yerr=errors, fmt="o-", color=COLOUR, ms=4, lw=1, capsize=2, label="sampled")
+        fill = "none" if self.status is Status.REFUSED else COLOUR
+        words = f"λ̂ = {show(self.estimate, self.error)}"
+        left.axhline(float(np.asarray(self.estimate)), color="#888888", lw=0.8, ls="--", label=words)
+        left.plot(gammas[-1:], values[-1:], "o", ms=4, color=COLOUR, mfc=fill)
+        left.set_xscale("log")
+        left.set_xlabel("pull γ towards w*")
+        left.set_ylabel("nβ E[L − L*]")
+        left.legend(frameon=False, fontsize=8.5)
+        left.set_title(f"{self.status}", fontsize=9, loc="left")
+        for chain in self.traces["excess"].T[:8]:
+            right.plot(chain, lw=0.5, alpha=0.8)
+        right.set_xlabel("draw")
+        right.set_ylabel("nβ (L − L*)")
+        for axes in (left, right):
+            axes.spines[["top", "right"]].set_visible(False)
+        return figure
+
+    def _rows(self) -> list[tuple[str, str]]:
+        pull = "γ → 0, extrapolated" if self.gamma is None else f"γ = {self.gamma:g}"
+        return [
+            *super()._rows(),
+            ("where", f"nβ = {self.nbeta:.4g}, {pull}"),
+            ("cost", f"{self.gradients:.3g} gradients, {self.seconds:.3g} s"),
+        ]
+
+
+def _number(value: Any) -> float | None:
+    return float(value) if value is not None and np.isfinite(value) else None
