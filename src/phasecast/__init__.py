@@ -13,7 +13,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from phasecast import claims, coefficients, core, lab, models, report
+    from phasecast import claims, coefficients, core, lab, models, report, torch
     from phasecast.core import Comparison, Measurement, Prediction, Problem, Status, Verdict
     from phasecast.core.errors import BadInput, PhasecastError, Refused
     from phasecast.demonstration import demo
@@ -50,6 +50,7 @@ __all__ = [
     "lab",
     "models",
     "report",
+    "torch",
 ]
 
 

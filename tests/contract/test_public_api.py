@@ -12,7 +12,7 @@ pytestmark = pytest.mark.bare
 
 NAMES = {
     "phasecast": "BadInput Comparison Measurement PhasecastError Prediction Problem Refused Status Verdict claims "
-    "coefficients core demo lab models report",
+    "coefficients core demo lab models report torch",
     "phasecast.core": "Claim ClaimVerdict Comparison Finding Measurement Prediction Problem RecipeCheck Result Status "
     "Verdict float64",
     "phasecast.models": "LANDSCAPES Landscape fourier_solution gibbs_coefficient matrix_product modular_table "
@@ -25,6 +25,7 @@ NAMES = {
     "phasecast.claims": "Claim ClaimVerdict Finding RecipeCheck Verification all_claims find verify",
     "phasecast.lab": "Captioned Chunk Conclusion DataFile Factory LocalEngine RECIPES Recipe Run Spec Store Sweep "
     "Swept Table find_recipe load make_sweep read_sweep resume run sweep",
+    "phasecast.torch": "llc load",
     "phasecast.report": "competing_basins write write_sweep",
 }
 
@@ -49,6 +50,9 @@ SIGNATURES = {
     "coefficients.modular_addition": "(p, width, centred=True, train=None, regime='feature', dead_v=0, dead_both=0)",
     "coefficients.newton": "(polynomial)",
     "coefficients.ideal": "(*monomials)",
+    "torch.llc": "(module, data, loss, *, n=None, nbeta=None, gamma=None, prior=None, only=None, sampler='auto', "
+    "chains=8, target=0.02, max_grads=None, seed=0, device=None)",
+    "torch.load": "(module, path)",
     "claims.verify": "(identity, *, store=None, quiet=False)",
     "report.write": "(run)",
 }
