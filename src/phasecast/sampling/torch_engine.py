@@ -243,7 +243,6 @@ class TorchEngine:
             held += tensor.numel() * tensor.element_size()
             return tensor
 
-        rows = self.rows or 1
         some = self._data if self._batch is None or self._data is None else tuple(p[: self._batch] for p in self._data)
         with torch.enable_grad(), torch.autograd.graph.saved_tensors_hooks(count, lambda tensor: tensor):
             parts = [part.requires_grad_() for part in self._parts(self.centre.clone())]
@@ -254,7 +253,7 @@ class TorchEngine:
                     "do not detach them, nor use no_grad, between parameters and loss",
                 )
         del value
-        return max(1, MOST_MEMORY // max(1, held, rows))
+        return max(1, MOST_MEMORY // max(1, held))
 
     def _try_all_at_once(self) -> str | None:
         """Why the chains cannot be evaluated at once, or None if they can: tried at w* and a little beside it."""
@@ -274,8 +273,6 @@ class TorchEngine:
             cause = _one_line(error)
         else:
             cause = None
-        if cause is not None:
-            self._copy_back()
         self.sequential = True
         try:
             with torch.no_grad():
@@ -290,12 +287,6 @@ class TorchEngine:
         ):
             return "it gives other numbers than one chain at a time"
         return cause
-
-    def _copy_back(self) -> None:
-        """Put the centre back into the copy, after an error has left the tensors of a vmap there."""
-        parts = self._parts(self.centre)
-        for parameters, name, number in self._places:
-            parameters[name] = parts[number]
 
     def _at_offsets(self, positions: Array, data: Any, own: bool) -> tuple[Array, Array]:
         """L and ∇L at offsets (chains, size); ``own`` if each chain has its own rows, on a first axis of data."""
