@@ -2,9 +2,9 @@
 
 >>> import torch, phasecast as pc
 >>> x = torch.linspace(-1, 1, 200)[:, None]
->>> model = torch.nn.Sequential(torch.nn.Linear(1, 3), torch.nn.Tanh(), torch.nn.Linear(3, 1)).double()
->>> y = model(x.double()).detach()
->>> found = pc.torch.llc(model, (x, y), lambda out, y: ((out - y) ** 2).mean() / 2, gamma=10.0, target=0.1)
+>>> model = torch.nn.Sequential(torch.nn.Linear(1, 3), torch.nn.Tanh(), torch.nn.Linear(3, 1))
+>>> data, loss = (x, model(x).detach()), lambda outputs, targets: ((outputs - targets) ** 2).mean() / 2
+>>> found = pc.torch.llc(model, data, loss, gamma=10.0, sampler="langevin", target=0.1)
 >>> 0 < found.estimate < 5
 True
 

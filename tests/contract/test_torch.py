@@ -274,7 +274,7 @@ def test_tensors_a_dataset_and_a_loader_give_the_same():
     ]
     found = [
         pc.torch.llc(
-            seeded(small), form, nn.functional.cross_entropy, only="2.*", gamma=50.0, target=0.3, max_grads=3000
+            seeded(small), form, nn.functional.cross_entropy, only="2.*", gamma=50.0, target=0.3, max_grads=20_000
         )
         for form in forms
     ]

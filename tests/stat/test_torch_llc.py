@@ -45,17 +45,17 @@ def expected(x, nbeta, gamma=GAMMA):
 @pytest.mark.parametrize("sampler", ["hmc", "mala", "langevin"])
 def test_linear_regression_has_its_closed_form(sampler):
     module, x, _, y = regression()
-    found = pc.torch.llc(module, (x, y), half_square, gamma=GAMMA, sampler=sampler, target=0.04, seed=1)
+    found = pc.torch.llc(module, (x, y), half_square, gamma=GAMMA, sampler=sampler, target=0.05, seed=1)
     assert str(found.status) == "ok", found.reasons
     exact = expected(x, ROWS / math.log(ROWS))
     assert abs(found.value - exact) < 4 * found.error
-    assert found.error < 0.05 * exact
+    assert found.error < 0.06 * exact
     assert abs(found.value - expected(x, ROWS / math.log(ROWS), 30.0)) > 4 * found.error  # another γ is told apart
 
 
 def test_jax_and_torch_agree():
     module, x, w, y = regression()
-    here = pc.torch.llc(module, (x, y), half_square, gamma=GAMMA, target=0.04)
+    here = pc.torch.llc(module, (x, y), half_square, gamma=GAMMA, target=0.06)
     there = llc(lambda w, d: ((d[0] @ w - d[1][:, 0]) ** 2).mean() / 2, w, (x, y), gamma=GAMMA, target=0.04)
     assert here.nbeta == there.nbeta
     assert abs(here.value - there.value) < 4 * math.hypot(here.error, there.error)
@@ -80,7 +80,7 @@ def test_a_prior_makes_its_own_minimum_one_to_sample_around():
     module = torch.nn.Linear(INPUTS, 1, bias=False).double()
     with torch.no_grad():
         module.weight[:] = torch.as_tensor(np.linalg.solve(hessian + s * np.eye(INPUTS), x.T @ y[:, 0] / ROWS))
-    found = pc.torch.llc(module, (x, y), half_square, gamma=GAMMA, prior=s, target=0.04)
+    found = pc.torch.llc(module, (x, y), half_square, gamma=GAMMA, prior=s, target=0.06)
     nbeta, h = ROWS / math.log(ROWS), np.linalg.eigvalsh(hessian)
     exact = float((0.5 * nbeta * h / (nbeta * (h + s) + GAMMA)).sum())
     assert abs(found.estimate - exact) < 4 * found.error
@@ -95,14 +95,15 @@ def test_a_population_loss_needs_no_data():
         def forward(self):
             return (self.w**2).sum() / 2
 
-    found = pc.torch.llc(Bowl(), None, lambda value: value, nbeta=500.0, gamma=GAMMA, target=0.04)
+    found = pc.torch.llc(Bowl(), None, lambda value: value, nbeta=500.0, gamma=GAMMA, sampler="langevin", target=0.04)
     assert abs(found.value - 5 * 500 / 501) < 4 * found.error
 
 
 def test_same_seed_same_answer():
     module, x, _, y = regression()
     first, second, other = (
-        pc.torch.llc(module, (x, y), half_square, gamma=GAMMA, target=0.1, seed=seed) for seed in (3, 3, 4)
+        pc.torch.llc(module, (x, y), half_square, gamma=GAMMA, sampler="mala", target=0.2, seed=seed)
+        for seed in (3, 3, 4)
     )
     assert first.estimate == second.estimate
     np.testing.assert_array_equal(first.curve, second.curve)
@@ -113,5 +114,5 @@ def test_a_shifted_minimum_is_refused():
     module, x, _, y = regression()
     with torch.no_grad():
         module.weight += 0.05 * 3
-    found = pc.torch.llc(module, (x, y), half_square, gamma=GAMMA, target=0.1)
+    found = pc.torch.llc(module, (x, y), half_square, gamma=GAMMA, sampler="langevin", target=0.1)
     assert str(found.status) == "refused"

@@ -2,7 +2,8 @@
 
 As on JAX, everything is a function of the offset u from w*, flattened. The engine works on its own copy of the module,
 in eval mode; the one it was given is only read. Gradients of all chains come from one backward pass, because the sum
-of the losses of independent chains has for its gradient the gradients of each.
+of the losses of independent chains has for its gradient the gradients of each; that pass is written down once
+for each shape, as a graph of plain operations.
 """
 
 from __future__ import annotations
@@ -144,6 +145,7 @@ class TorchEngine:
         self.double = self.dtype == torch.float64
         self.centre_as_numpy = self.centre.cpu().numpy().astype(float)
         self._at_once, self._slope = self._memory(), None
+        self._graphs: dict[Any, Callable[..., tuple[Array, Array]]] = {}
         self.sequential = False
         cause = self._try_all_at_once()
         if cause is not None:
@@ -282,7 +284,7 @@ class TorchEngine:
         finally:
             self.sequential = False
         if cause is None and not all(
-            torch.allclose(one, other, rtol=1e-2, atol=1e-3 * float(other.abs().max()), equal_nan=True)
+            _alike(one, other, 1e-3)
             for one, other in zip(together, apart, strict=True)  # pyright: ignore[reportPossiblyUnboundVariable]
         ):
             return "it gives other numbers than one chain at a time"
@@ -303,8 +305,38 @@ class TorchEngine:
                 for begin in range(0, len(positions), turn)
             ]
             return torch.cat([value for value, _ in found]), torch.cat([slope for _, slope in found])
+        if self.sequential:
+            return self._differentiate(positions, data, own)
+        shapes = (own, *positions.shape, *(tuple(part.shape) for part in data or ()))
+        if shapes not in self._graphs:
+            self._graphs[shapes] = self._graph(positions, data, own)
+        return self._graphs[shapes](positions, *(data or ()))
+
+    def _graph(self, positions: Array, data: Any, own: bool) -> Callable[..., tuple[Array, Array]]:
+        """:meth:`_differentiate` for these shapes as the operations it comes down to, without what vmap and autograd
+        cost each time; itself, if it cannot be written so or that gives other numbers."""
+        import torch
+        from torch.fx.experimental.proxy_tensor import make_fx
+
+        def plain(positions: Array, *data: Any) -> tuple[Array, Array]:
+            return self._differentiate(positions, data or None, own)
+
+        expected = plain(positions, *(data or ()))
+        try:
+            graph = make_fx(plain)(positions, *(data or ())).forward
+            found = graph(positions, *(data or ()))
+        except Exception:  # tracing is a matter of speed only
+            return plain
+        exact = 1e-8 if self.dtype == torch.float64 else 1e-4
+        same = all(_alike(one, other, exact) for one, other in zip(found, expected, strict=True))
+        return graph if same else plain
+
+    def _differentiate(self, positions: Array, data: Any, own: bool) -> tuple[Array, Array]:
+        import torch
+
         parts = [part.requires_grad_() for part in self._parts(self.centre + positions)]
-        with torch.enable_grad():
+        with torch.enable_grad(), warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "There is a performance drop")  # still faster than taking turns
             if self.sequential:
                 some = tuple(part[0] for part in data) if own else data
                 value = self._mean_loss([part[0] for part in parts], some)[None]
@@ -437,6 +469,13 @@ def _untouched_randomness(device: Any) -> Iterator[None]:
 
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         yield
+
+
+def _alike(one: Array, other: Array, share: float) -> bool:
+    """Whether two tensors differ by no more than a share of their largest number."""
+    import torch
+
+    return torch.allclose(one, other, rtol=share, atol=share * float(other.abs().max()), equal_nan=True)
 
 
 def _floats(tuning: Tuning) -> Tuning:
