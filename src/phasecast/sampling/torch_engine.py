@@ -159,22 +159,16 @@ class TorchEngine:
         import torch
 
         double = (self.size <= LARGEST_DOUBLE) if precision is None else precision == "float64"
-        choices = [torch.float64 if double and self.device.type != "mps" else torch.float32]
-        if precision is None and choices[0] == torch.float64:
-            choices.append(torch.float32)
-        for number, dtype in enumerate(choices):
-            self.dtype = dtype
+        self.dtype = torch.float64 if double and self.device.type != "mps" else torch.float32
+        self._copy(module, loss, data, moving)
+        try:
+            found, again = self._twice_at_centre()
+        except BadInput:
+            if precision is not None or self.dtype == torch.float32:
+                raise
+            self.dtype = torch.float32
             self._copy(module, loss, data, moving)
-            try:
-                with _untouched_randomness(self.device), torch.no_grad():
-                    found, again = self._value_at_centre(), self._value_at_centre()
-                break
-            except (RuntimeError, TypeError, ValueError, IndexError) as error:
-                if isinstance(error, BadInput):
-                    raise
-                if number == len(choices) - 1:
-                    fix = "give a module and a loss that work as loss(module(inputs), targets)"
-                    raise BadInput(f"the loss cannot be computed: {_one_line(error)}", fix) from error
+            found, again = self._twice_at_centre()
         self.loss_at_centre = found
         if not math.isfinite(found):
             raise BadInput(f"the loss at the module's parameters is {found}", "give parameters at which it is finite")
@@ -222,6 +216,18 @@ class TorchEngine:
             recurrent._flat_weights = [getattr(recurrent, name) for name in recurrent._flat_weights_names]
         return self._loss(self._module()) if data is None else self._loss(self._module(data[0]), data[1])
 
+    def _twice_at_centre(self) -> tuple[float, float]:
+        import torch
+
+        try:
+            with _untouched_randomness(self.device), torch.no_grad():
+                return self._value_at_centre(), self._value_at_centre()
+        except (RuntimeError, TypeError, ValueError, IndexError) as error:
+            if isinstance(error, BadInput):
+                raise
+            fix = "give a module and a loss that work as loss(module(inputs), targets)"
+            raise BadInput(f"the loss cannot be computed: {_one_line(error)}", fix) from error
+
     def _value_at_centre(self) -> float:
         value = self._mean_loss(self._parts(self.centre), self._data)
         shape = tuple(getattr(value, "shape", ("no tensor",)))
@@ -265,6 +271,7 @@ class TorchEngine:
         noise = TorchOps.normal(fold(0, 0), self.centre)
         positions = torch.stack([self._zero, size * noise])
         own_rows = None if self._data is None else tuple(torch.stack([part[:1], part[:1]]) for part in self._data)
+        together, cause = (), None
         try:
             with warnings.catch_warnings(), torch.no_grad():
                 warnings.simplefilter("ignore")
@@ -273,8 +280,6 @@ class TorchEngine:
                     self._at_offsets(positions, own_rows, own=True)
         except Exception as error:  # whatever a module raises under vmap, taking turns may work
             cause = _one_line(error)
-        else:
-            cause = None
         self.sequential = True
         try:
             with torch.no_grad():
@@ -283,10 +288,7 @@ class TorchEngine:
             raise BadInput(f"the loss has no gradient: {_one_line(error)}", "use differentiable operations") from error
         finally:
             self.sequential = False
-        if cause is None and not all(
-            _alike(one, other, 1e-3)
-            for one, other in zip(together, apart, strict=True)  # pyright: ignore[reportPossiblyUnboundVariable]
-        ):
+        if cause is None and not all(_alike(one, other, 1e-3) for one, other in zip(together, apart, strict=True)):
             return "it gives other numbers than one chain at a time"
         return cause
 
