@@ -12,7 +12,7 @@ pytestmark = pytest.mark.bare
 
 NAMES = {
     "phasecast": "BadInput Comparison LLC Measurement PhasecastError Prediction Problem Refused Status Verdict claims "
-    "coefficients core demo lab llc llc_sweep llc_trajectory local_free_energy models report sampling",
+    "coefficients core demo lab llc llc_sweep llc_trajectory local_free_energy models report sampling torch",
     "phasecast.core": "Claim ClaimVerdict Comparison Finding Measurement Prediction Problem RecipeCheck Result Status "
     "Verdict float64",
     "phasecast.models": "LANDSCAPES Landscape fourier_solution gibbs_coefficient matrix_product modular_table "
@@ -27,6 +27,7 @@ NAMES = {
     "phasecast.claims": "Claim ClaimVerdict Finding RecipeCheck Verification all_claims find verify",
     "phasecast.lab": "Captioned Chunk Conclusion DataFile Factory LocalEngine RECIPES Recipe Run Spec Store Sweep "
     "Swept Table find_recipe load make_sweep read_sweep resume run sweep",
+    "phasecast.torch": "llc load",
     "phasecast.report": "competing_basins write write_sweep",
 }
 
@@ -53,6 +54,9 @@ SIGNATURES = {
     "coefficients.ideal": "(*monomials)",
     "llc": "(loss, params=None, data=None, *, n=None, nbeta=None, gamma=None, prior=None, only=None, sampler='auto', "
     "chains=8, target=0.02, max_grads=None, seed=0)",
+    "torch.llc": "(module, data, loss, *, n=None, nbeta=None, gamma=None, prior=None, only=None, sampler='auto', "
+    "chains=8, target=0.02, max_grads=None, seed=0, device=None)",
+    "torch.load": "(module, path)",
     "claims.verify": "(identity, *, store=None, quiet=False)",
     "report.write": "(run)",
 }

@@ -61,6 +61,8 @@ class Trace:
     def variance(self) -> float:
         """The variance of single steps."""
         total = self.steps * self.chains
+        if not total:
+            return float("nan")
         every = (self.means.sum(axis=0) * self.width + self.rest.sum(axis=0)).sum() / total
         return float(self.square.sum() / total - every**2)
 

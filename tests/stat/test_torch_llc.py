@@ -1,0 +1,118 @@
+"""λ̂ of torch modules against closed forms, and against the same model on JAX."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import phasecast as pc
+from phasecast.coefficients.local import llc
+
+torch = pytest.importorskip("torch")
+
+GAMMA, ROWS, INPUTS = 1.0, 300, 20
+
+
+@pytest.fixture(autouse=True)
+def _one_thread():
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+def half_square(outputs, targets):
+    return ((outputs - targets) ** 2).sum(-1).mean() / 2
+
+
+def regression():
+    rng = np.random.default_rng(0)
+    x, w = rng.standard_normal((ROWS, INPUTS)), rng.standard_normal(INPUTS)
+    module = torch.nn.Linear(INPUTS, 1, bias=False).double()
+    with torch.no_grad():
+        module.weight[:] = torch.as_tensor(w)
+    return module, x, w, (x @ w)[:, None]
+
+
+def expected(x, nbeta, gamma=GAMMA):
+    """Σ ½ nβh/(nβh + γ) over the eigenvalues h of the Hessian: each direction is a Gaussian."""
+    h = np.linalg.eigvalsh(x.T @ x / len(x))
+    return float((0.5 * nbeta * h / (nbeta * h + gamma)).sum())
+
+
+@pytest.mark.parametrize("sampler", ["hmc", "mala", "langevin"])
+def test_linear_regression_has_its_closed_form(sampler):
+    module, x, _, y = regression()
+    found = pc.torch.llc(module, (x, y), half_square, gamma=GAMMA, sampler=sampler, target=0.05, seed=1)
+    assert str(found.status) == "ok", found.reasons
+    exact = expected(x, ROWS / math.log(ROWS))
+    assert abs(found.value - exact) < 4 * found.error
+    assert found.error < 0.06 * exact
+    assert abs(found.value - expected(x, ROWS / math.log(ROWS), 30.0)) > 4 * found.error  # another γ is told apart
+
+
+def test_jax_and_torch_agree():
+    module, x, w, y = regression()
+    here = pc.torch.llc(module, (x, y), half_square, gamma=GAMMA, target=0.06)
+    there = llc(lambda w, d: ((d[0] @ w - d[1][:, 0]) ** 2).mean() / 2, w, (x, y), gamma=GAMMA, target=0.04)
+    assert here.nbeta == there.nbeta
+    assert abs(here.value - there.value) < 4 * math.hypot(here.error, there.error)
+
+
+def test_only_some_parameters_count():
+    rng = np.random.default_rng(2)
+    x = rng.standard_normal((200, 6))
+    module = torch.nn.Sequential(torch.nn.Linear(6, 3, bias=False), torch.nn.Linear(3, 2, bias=False)).double()
+    y = module(torch.as_tensor(x)).detach()
+    found = pc.torch.llc(module, (x, y), half_square, only="1.*", gamma=GAMMA, target=0.04)
+    hidden = x @ module[0].weight.detach().numpy().T
+    exact = 2 * expected(hidden, 200 / math.log(200))  # one regression for each output
+    assert abs(found.value - exact) < 4 * found.error
+
+
+def test_a_prior_makes_its_own_minimum_one_to_sample_around():
+    """With s/2 |w|² the target is Gaussian around the ridge solution: nβ(h + s) + γ is its precision."""
+    _, x, w, _ = regression()
+    y = (x @ w)[:, None] + np.random.default_rng(3).standard_normal((ROWS, 1))
+    s, hessian = 0.2, x.T @ x / ROWS
+    module = torch.nn.Linear(INPUTS, 1, bias=False).double()
+    with torch.no_grad():
+        module.weight[:] = torch.as_tensor(np.linalg.solve(hessian + s * np.eye(INPUTS), x.T @ y[:, 0] / ROWS))
+    found = pc.torch.llc(module, (x, y), half_square, gamma=GAMMA, prior=s, target=0.06)
+    nbeta, h = ROWS / math.log(ROWS), np.linalg.eigvalsh(hessian)
+    exact = float((0.5 * nbeta * h / (nbeta * (h + s) + GAMMA)).sum())
+    assert abs(found.estimate - exact) < 4 * found.error
+
+
+def test_a_population_loss_needs_no_data():
+    class Bowl(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.w = torch.nn.Parameter(torch.zeros(10))
+
+        def forward(self):
+            return (self.w**2).sum() / 2
+
+    found = pc.torch.llc(Bowl(), None, lambda value: value, nbeta=500.0, gamma=GAMMA, sampler="langevin", target=0.04)
+    assert abs(found.value - 5 * 500 / 501) < 4 * found.error
+
+
+def test_same_seed_same_answer():
+    module, x, _, y = regression()
+    first, second, other = (
+        pc.torch.llc(module, (x, y), half_square, gamma=GAMMA, sampler="mala", target=0.2, seed=seed)
+        for seed in (3, 3, 4)
+    )
+    assert first.estimate == second.estimate
+    np.testing.assert_array_equal(first.curve, second.curve)
+    assert first.estimate != other.estimate
+
+
+def test_a_shifted_minimum_is_refused():
+    module, x, _, y = regression()
+    with torch.no_grad():
+        module.weight += 0.05 * 3
+    found = pc.torch.llc(module, (x, y), half_square, gamma=GAMMA, sampler="langevin", target=0.1)
+    assert str(found.status) == "refused"
