@@ -103,7 +103,7 @@ def estimate(
     begun = time.monotonic()
     if isinstance(sampler, Fixed):
         return _as_in_a_paper(engine, sampler, _nbeta(n, nbeta), gamma, chains, seed, name)
-    settings = _settings(engine.size, engine.rows, n, nbeta, gamma, sampler, chains, target, max_grads)
+    settings = settings_for(engine, n, nbeta, gamma, sampler, chains, target, max_grads)
     rungs: list[Rung] = []
     while proceed(engine, settings, rungs, seed):
         pass
@@ -143,7 +143,7 @@ def conclude(engine: Any, settings: Settings, rungs: list[Rung], seconds: float,
         if not error <= 5 * settings.target * abs(value) or last.loss.steps < 2 * CHUNK_LIMIT:
             refused.append(warned.pop())
     return _result(
-        value, error, refused, warned, {"rungs": len(rungs), "gap": gap, "per_decade": per_decade}, last, curve,
+        value, error, refused, warned, {"rungs": len(rungs), "gap": gap} | ({} if math.isnan(per_decade) else {"per_decade": per_decade}), last, curve,
         variance=variance, gap=gap, gamma=settings.gamma, gradients=gradients, seconds=seconds, name=name,
     )  # fmt: skip
 
@@ -337,9 +337,8 @@ def _nbeta(n: int | None, nbeta: float | None) -> float:
     return n / math.log(n)
 
 
-def _settings(
-    size: int,
-    rows: int | None,
+def settings_for(
+    engine: Any,
     n: int | None,
     nbeta: float | None,
     gamma: float | None,
@@ -348,6 +347,8 @@ def _settings(
     target: float,
     max_grads: float | None,
 ) -> Settings:
+    """What to do, from what a user said and the size of the problem."""
+    size, rows = engine.size, engine.rows
     whole_number("chains", chains, 1)
     nbeta = _nbeta(n, nbeta)
     for name, number in (("nbeta", nbeta), ("target", target), ("gamma", gamma), ("max_grads", max_grads)):

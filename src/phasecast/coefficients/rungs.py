@@ -13,7 +13,7 @@ stand still, then keeps its step.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
@@ -258,3 +258,38 @@ def next_rung(engine: Any, kernel: Kernel, rung: Rung, gamma: float, key: Any) -
     if "momentum" in rung.state:
         found.state = {**found.state, "momentum": rung.state["momentum"]}
     return found
+
+
+def to_plain(rung: Rung) -> dict[str, Any]:
+    """A rung as arrays, numbers and strings, to be stored."""
+    plain: dict[str, Any] = {}
+    for one in fields(Rung):
+        value = getattr(rung, one.name)
+        if isinstance(value, Trace):
+            value = {part.name: getattr(value, part.name) for part in fields(Trace)}
+        elif one.name == "state":
+            value = {name: np.asarray(array) for name, array in value.items()}
+        elif one.name == "tuning":
+            value = [float(number) for number in value]
+        elif one.name == "direction":
+            value = np.empty(0) if value is None else np.asarray(value)
+        elif one.name == "windows":
+            value = np.array(value, dtype=float).reshape(-1, 3)
+        elif one.name == "longest_step":
+            value = value if math.isfinite(value) else 0.0
+        plain[one.name] = value
+    return plain
+
+
+def from_plain(plain: dict[str, Any], engine: Any) -> Rung:
+    """The rung that :func:`to_plain` took apart."""
+    found = dict(plain)
+    for name in OBSERVED:
+        found[name] = Trace(**found[name])
+    found["state"] = {name: engine.array(array) for name, array in found["state"].items()}
+    found["tuning"] = Tuning(*found["tuning"])
+    found["direction"] = found["direction"] if found["direction"].size else None
+    found["windows"] = [tuple(row) for row in found["windows"].tolist()]
+    found["acceptance"] = [float(a) for a in found["acceptance"]]
+    found["longest_step"] = found["longest_step"] or math.inf
+    return Rung(**found)

@@ -140,6 +140,7 @@ class Recipe:
 
 
 RECIPES: dict[str, str] = {
+    "llc": "phasecast.lab.recipes.local_coefficient",
     "toy-landscapes": "phasecast.lab.recipes.toy_landscapes",
 }
 """The recipes we ship: name to module, imported when asked for."""

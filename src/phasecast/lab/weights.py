@@ -1,0 +1,44 @@
+"""Parameters from files that cannot run code: ``.npz`` and ``.safetensors``, by the names of a tree's leaves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from phasecast.core.errors import BadInput, MissingExtra
+
+
+def load_weights(path: str | Path, like: Any) -> Any:
+    """A tree like ``like`` with the arrays of a file, whose names are paths such as ``layers.0.weight``."""
+    import jax
+
+    arrays = _read(Path(path))
+    leaves, tree = jax.tree_util.tree_flatten_with_path(like)
+    found = []
+    for keys, leaf in leaves:
+        name = ".".join(str(getattr(key, "key", getattr(key, "idx", getattr(key, "name", key)))) for key in keys)
+        name = name or "params"
+        if name not in arrays:
+            raise BadInput(f"{path} has no '{name}'", f"it has {', '.join(sorted(arrays)[:6])}")
+        if np.shape(arrays[name]) != np.shape(leaf):
+            raise BadInput(f"'{name}' in {path} has shape {np.shape(arrays[name])}", f"the model has {np.shape(leaf)}")
+        found.append(arrays[name])
+    return jax.tree.unflatten(tree, found)
+
+
+def _read(path: Path) -> dict[str, np.ndarray]:
+    if path.suffix == ".safetensors":
+        try:
+            from safetensors.numpy import load_file
+        except ImportError:
+            raise MissingExtra("safetensors", "torch") from None
+        return load_file(path)
+    if path.suffix == ".npz":
+        try:
+            with np.load(path, allow_pickle=False) as file:
+                return {name: file[name] for name in file.files}
+        except (OSError, ValueError) as error:
+            raise BadInput(f"{path} cannot be read ({error})", "write it with numpy.savez and plain arrays") from None
+    raise BadInput(f"{path} is no .npz or .safetensors file", "save the parameters as one of these")
