@@ -19,9 +19,11 @@ from phasecast.sampling.kernel import Kernel, Tuning
 FIRST_CONDITION = 100.0  # the largest curvature over γ on the first rung
 RATIO = math.sqrt(10)
 MOST_RUNGS = 9
-LADDER_GOAL = {True: 0.35, False: 0.2}  # the error of a rung over the one asked for: extrapolation amplifies it
+LADDER_GOAL = {True: 0.35, False: 0.1}  # the error of a rung over the one asked for: extrapolation amplifies it
 AGREEMENT = 0.01  # between the line and the parabola, to stop
 NEAR = 0.05  # of the last rung to the line, to stop
+FLAT = 0.025  # the change over a decade of γ that is none
+POOREST = 0.01  # the largest relative error of a rung from which a limit may be read off
 LINEAR = 0.6  # the smallest power of γ that may be extrapolated
 LOOSE = 0.02  # between the line and the parabola, to be believed
 DECADE = 10.0  # how much lower nβ is on the second ladder
@@ -52,9 +54,10 @@ def proceed(engine: Any, settings: Settings, rungs: list[Rung], seed: int) -> bo
     spent = sum(rung.gradients for rung in rungs)
     if ladder and ladder[-1].phase in ACTIVE:
         last = settings.gamma is not None and ladder[-1].tuning.gamma <= settings.gamma
-        goal = settings.target * (
-            LADDER_GOAL[settings.kernel.adjusted] * (1 + second) if settings.gamma is None else 1 if last else 2
-        )
+        goal = settings.target * (1 if last else 2)
+        if settings.gamma is None:
+            goal = min(POOREST, settings.target * LADDER_GOAL[settings.kernel.adjusted])
+            goal *= 2 if second and settings.kernel.adjusted else 1
         before = spent - ladder[-1].gradients
         advance(
             engine,
@@ -167,8 +170,8 @@ def limit(gammas: np.ndarray, values: np.ndarray, errors: np.ndarray) -> Limit:
     noise = float(np.sqrt(np.sum((weights * e) ** 2)))
     late, early = v[2] - v[1], v[1] - v[0]
     size = abs(parabola)
-    flat = max(abs(late), abs(early)) < max(AGREEMENT * size, math.hypot(e[1], e[2]))
-    power = math.log(early / late) / math.log(g[0] / g[1]) if early > 0 and late > 0 else math.inf if early > 0 else 0.0
+    flat = max(abs(late), abs(early), abs(v[2] - v[0])) < FLAT * size
+    power = _power(g, v, e)
     apart = abs(parabola - line)
     return Limit(
         parabola,
@@ -177,6 +180,16 @@ def limit(gammas: np.ndarray, values: np.ndarray, errors: np.ndarray) -> Limit:
         believable=flat or (power >= LINEAR and apart <= max(LOOSE * size, 2 * noise)),
         close=apart < max(AGREEMENT * size, noise) and abs(v[2] - line) < NEAR * size,
     )
+
+
+def _power(gammas: np.ndarray, values: np.ndarray, errors: np.ndarray) -> float:
+    """The power of γ with which three points approach their limit, less its standard error."""
+    early, late = values[1] - values[0], values[2] - values[1]
+    if not (early > 0 and late > 0):
+        return math.inf if early > 2 * math.hypot(errors[0], errors[1]) else 0.0
+    slope = np.array([-1 / early, 1 / early + 1 / late, -1 / late])
+    error = float(np.sqrt(np.sum((slope * errors) ** 2)))
+    return (math.log(early / late) - error) / math.log(gammas[0] / gammas[1])
 
 
 def limit_of(rungs: list[Rung]) -> Limit | None:

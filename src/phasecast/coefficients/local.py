@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -33,9 +34,10 @@ SMALL = 1000
 """Up to this many parameters every step is Metropolis-adjusted; above, Langevin dynamics follows the curvature."""
 ADJUSTED_WORK = 1e11  # gradients of all chains × parameters × rows
 FEWEST_GRADIENTS, MOST_GRADIENTS = 5e5, 1e9
-LANGEVIN_BUDGET = 2e4  # gradients of each chain
+LANGEVIN_BUDGET = 5e4  # gradients of each chain
 NO_PLATEAU = 0.1  # the change of λ̂ over a decade of nβ that is too much for a limit
 LARGE_GAP, SMALL_GAP = 0.2, 0.02
+ROUGHLY = 0.1  # the error to reach where w* is far from a minimum, and the result can only be looked at
 LARGE_BIAS, SMALL_BIAS = 0.05, 0.01  # of λ̂, from the size of a fixed step
 LARGE_STEIN = 4.0
 SMALL_STEIN = 0.01  # of d: below, a bias that significance alone would call out does not matter
@@ -120,7 +122,7 @@ def conclude(engine: Any, settings: Settings, rungs: list[Rung], seconds: float,
     curve = np.array([(r.tuning.gamma, r.value, r.error, nbeta**2 * r.loss.variance) for r in rungs])
     value, error, variance, notes = _read_off(curve, settings)
     per_decade = math.nan
-    if lower and lower.believable and not notes:
+    if lower and not notes:
         per_decade = value - lower.value
         if abs(per_decade) > NO_PLATEAU * abs(value):
             notes.append(
@@ -128,7 +130,9 @@ def conclude(engine: Any, settings: Settings, rungs: list[Rung], seconds: float,
                 f"nβ = {nbeta:.3g}"
             )
         else:
-            seen = math.sqrt(max(0.0, per_decade**2 - lower.noise**2 - error**2))  # what is not noise
+            seen = math.sqrt(
+                max(0.0, per_decade**2 - lower.noise**2 - lower.systematic**2 - error**2)
+            )  # what is not noise
             error = math.hypot(error, seen / (DECADE ** (1 / 3) - 1))
     gap = _descent_gap(engine, settings, last.tuning.gamma)
     stein, stein_error = last.stein
@@ -142,8 +146,11 @@ def conclude(engine: Any, settings: Settings, rungs: list[Rung], seconds: float,
         )
         if not error <= 5 * settings.target * abs(value) or last.loss.steps < 2 * CHUNK_LIMIT:
             refused.append(warned.pop())
+    found = {"rungs": len(rungs), "gap": gap}
+    if math.isfinite(per_decade):
+        found["per_decade"] = per_decade
     return _result(
-        value, error, refused, warned, {"rungs": len(rungs), "gap": gap} | ({} if math.isnan(per_decade) else {"per_decade": per_decade}), last, curve,
+        value, error, refused, warned, found, last, curve,
         variance=variance, gap=gap, gamma=settings.gamma, gradients=gradients, seconds=seconds, name=name,
     )  # fmt: skip
 
@@ -360,7 +367,10 @@ def settings_for(
         chains = min(chains, 4 if size <= 10_000 else 2 if size <= LARGEST_PAIR else 1)
     work = ADJUSTED_WORK / (size * max(rows or 0, 10))
     budget = min(max(work, FEWEST_GRADIENTS), MOST_GRADIENTS) if sampler.adjusted else LANGEVIN_BUDGET * chains
-    return Settings(float(nbeta), gamma, chains, target, max_grads or budget, sampler)
+    settings = Settings(float(nbeta), gamma, chains, target, max_grads or budget, sampler)
+    if _descent_gap(engine, settings, gamma or 1.0) > LARGE_GAP * size / 2:  # λ is at most d/2: it will be refused
+        return replace(settings, target=max(target, ROUGHLY), budget=settings.budget / 20)
+    return settings
 
 
 LARGEST_PAIR = 100_000
