@@ -368,3 +368,8 @@ def _orthogonal(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
 
 def _name(widths: Sequence[int], rank: int) -> str:
     return f"product {'-'.join(map(str, widths))} of rank {rank}"
+
+
+def small_product() -> Problem:
+    """A product of two small factors, a problem to try things on: λ = 2."""
+    return matrix_product((2, 2, 2), rank=1)

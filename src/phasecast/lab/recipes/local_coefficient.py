@@ -57,7 +57,7 @@ def work(spec: LocalCoefficient, state: Any) -> Iterator[Chunk]:
 
     problem = reference.load_problem(spec.problem)
     total = max(1, len(spec.checkpoints))
-    first = 0 if state is None else int(state["index"])
+    first, done = (0, 0) if state is None else (int(state["index"]), int(state["done"]))
     for index in range(first, total):
         params = load_weights(spec.checkpoints[index], problem.params) if spec.checkpoints else problem.params
         engine = JaxEngine(problem.loss, params, problem.data, decay=decay_of(spec.prior), only=spec.only)
@@ -65,14 +65,18 @@ def work(spec: LocalCoefficient, state: Any) -> Iterator[Chunk]:
         settings = settings_for(
             engine, problem.n, spec.nbeta, spec.gamma, kernel, spec.chains, spec.target, spec.max_grads
         )
-        stored = state["rungs"] if state is not None and index == first else []
+        stored = state["rungs"] if state is not None else []
         rungs: list[Rung] = [from_plain(rung, engine) for rung in stored]
         while proceed(engine, settings, rungs, spec.seed):
             metric = ("λ̂", rungs[-1].value) if np.isfinite(rungs[-1].value) else None
-            yield Chunk({"index": index, "rungs": [to_plain(rung) for rung in rungs]}, {}, index, total, metric)
+            done += 1
+            state = {"index": index, "done": done, "rungs": [to_plain(rung) for rung in rungs]}
+            yield Chunk(state, {}, done, None, metric)
         found = conclude(engine, settings, rungs, 0.0, problem.name)
         rows = {"llc": _row(found, spec)}
-        yield Chunk({"index": index + 1, "rungs": []}, rows, index + 1, total, ("λ̂", float(np.asarray(found.estimate))))
+        done += 1
+        state = {"index": index + 1, "done": done, "rungs": []}
+        yield Chunk(state, rows, done, done if index + 1 == total else None, ("λ̂", float(np.asarray(found.estimate))))
 
 
 def _row(found: LLC, spec: LocalCoefficient) -> dict[str, Any]:
@@ -201,4 +205,5 @@ RECIPE = Recipe(
     layout=layout,
     conclude=conclude_run,
     figures=figures,
+    tiny={"problem": "phasecast.models.matrix_products:small_product", "nbeta": 100.0, "gamma": 10.0, "target": 0.3},
 )
