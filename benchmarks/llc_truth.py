@@ -7,6 +7,7 @@ python benchmarks/llc_truth.py scale           5,547 to 998,787 parameters (abou
 
 from __future__ import annotations
 
+import itertools
 import sys
 import time
 from collections.abc import Callable
@@ -104,7 +105,7 @@ def scale(seed: int = 0) -> None:
         begun = time.monotonic()
         found = pc.llc(matrix_product(widths, rank), nbeta=1e4, seed=seed)
         estimate = float(np.asarray(found.estimate))
-        size = sum(a * b for a, b in zip(widths, widths[1:], strict=False))
+        size = sum(a * b for a, b in itertools.pairwise(widths))
         print(
             f"{'-'.join(map(str, widths)) + f' r={rank}':30s} {size:10,d} {exact:10.1f} {estimate:11.1f} ± "
             f"{found.error:<7.1f} {estimate / exact - 1:+7.2%} {(estimate - exact) / found.error:+7.1f}  "
