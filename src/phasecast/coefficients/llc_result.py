@@ -67,7 +67,9 @@ class LLC(Measurement):
         left.errorbar(gammas, values, yerr=errors, fmt="o-", color=COLOUR, ms=4, lw=1, capsize=2, label="sampled")
         fill = "none" if self.status is Status.REFUSED else COLOUR
         words = f"λ̂ = {show(self.estimate, self.error)}"
-        left.axhline(float(np.asarray(self.estimate)), color="#888888", lw=0.8, ls="--", label=words)
+        middle, width = float(np.asarray(self.estimate)), float(np.nan_to_num(self.error, posinf=0.0))
+        left.axhspan(middle - width, middle + width, color="#888888", alpha=0.15, lw=0)
+        left.axhline(middle, color="#888888", lw=0.8, ls="--", label=words)
         left.plot(gammas[-1:], values[-1:], "o", ms=4, color=COLOUR, mfc=fill)
         left.set_xscale("log")
         left.set_xlabel("pull γ towards w*")

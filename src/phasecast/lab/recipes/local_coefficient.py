@@ -167,10 +167,13 @@ def figures(spec: LocalCoefficient, results: xr.DataTree) -> Mapping[str, Captio
         every = max(1, len(names) // 12)
         axes.set_xticks(range(0, len(names), every), names[::every], rotation=30, ha="right", fontsize=8)
         axes.set_ylabel("λ̂")
+        shown = [float(np.asarray(one.estimate)) for _, one in found if one.status is not Status.REFUSED]
+        if shown:
+            axes.set_ylim(0, 1.3 * max(shown))
         drawn["trajectory"] = Captioned(
             figure,
             "λ̂ at each checkpoint with its standard error. Hollow: not ok, as early checkpoints often are, because "
-            "they are not minima yet.",
+            "they are not minima yet; refused ones may lie outside the picture.",
         )
     figure = Figure(figsize=(7.0, 3.4), layout="constrained")
     left, right = figure.subplots(1, 2)
