@@ -22,8 +22,8 @@ NAMES = {
     "phasecast.coefficients": "Basin Bounds Coefficient Rank add bounds catalogue critical_sample_size deep_linear "
     "factor_analysis feature_span free_energy generalisation_error ideal jacobian_rank mixture modular_addition "
     "monomial newton nmf ntk_coefficient of_landscape product quadratic rank_mod_prime "
-    "reduced_rank relu reparametrise sgd_temperature sum_of_powers symmetric_factorisation tanh temperature_ladder union "
-    "volume_scaling",
+    "reduced_rank relu reparametrise sgd_temperature sum_of_powers symmetric_factorisation tanh temperature_ladder "
+    "union volume_scaling",
     "phasecast.claims": "Claim ClaimVerdict Finding RecipeCheck Verification all_claims find verify",
     "phasecast.lab": "Captioned Chunk Conclusion DataFile Factory LocalEngine RECIPES Recipe Run Spec Store Sweep "
     "Swept Table find_recipe load make_sweep read_sweep resume run sweep",

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
 import pytest
 
 import phasecast as pc
@@ -19,12 +18,13 @@ from phasecast.models import gibbs_coefficient
 torch = pytest.importorskip("torch")
 nn = torch.nn
 
-ROWS, DECAY, GAMMA = 200, 1e-3, 5.0
+ROWS, DECAY = 200, 1e-3
 NBETA = ROWS / math.log(ROWS)
-PULL = GAMMA + NBETA * DECAY  # on a block that stands at zero
+MLP = {"n": ROWS, "prior": DECAY, "gamma": 5.0, "target": 0.03}
+TRANSFORMER = {"n": ROWS, "prior": DECAY, "gamma": 20.0, "target": 0.02, "sampler": "langevin"}
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture(autouse=True, scope="module")
 def _one_thread():
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
@@ -44,14 +44,28 @@ class Bowl(nn.Module):
 
 
 class Product(nn.Module):
-    """½‖AB‖² at A = B = 0: its λ̂ is below half of its number of parameters."""
+    """½‖AB‖² at A = B = 0, which is singular."""
 
-    def __init__(self, rows: int, inner: int, columns: int):
+    def __init__(self, width: int):
         super().__init__()
-        self.a, self.b = nn.Parameter(torch.zeros(rows, inner)), nn.Parameter(torch.zeros(inner, columns))
+        self.a, self.b = nn.Parameter(torch.zeros(width, width)), nn.Parameter(torch.zeros(width, width))
 
     def forward(self):
         return ((self.a @ self.b) ** 2).sum() / 2
+
+
+def pull(settings):
+    """What holds a block at zero: γ, and the prior."""
+    return settings["gamma"] + NBETA * DECAY
+
+
+def of_bowl(k, settings):
+    return k / 2 * NBETA / (NBETA + pull(settings))
+
+
+def of_product(width, settings):
+    exact = gibbs_coefficient((width, width, width), 0, nbeta=NBETA, gamma=pull(settings))
+    return exact.value
 
 
 class Beside(nn.Module):
@@ -96,7 +110,12 @@ def half_square(outputs, targets):
 def train(net, loss, inputs, targets):
     """Down to a minimum of loss + s/2 |w|², by L-BFGS in double precision."""
     optimiser = torch.optim.LBFGS(
-        net.parameters(), max_iter=2000, history_size=50, tolerance_grad=1e-9, tolerance_change=0, line_search_fn="strong_wolfe"
+        net.parameters(),
+        max_iter=2000,
+        history_size=50,
+        tolerance_grad=1e-7,
+        tolerance_change=0,
+        line_search_fn="strong_wolfe",
     )
 
     def closure():
@@ -107,9 +126,7 @@ def train(net, loss, inputs, targets):
         return value
 
     optimiser.step(closure)
-    closure()
-    steepest = max(float(parameter.grad.abs().max()) for parameter in net.parameters())
-    return net, steepest
+    return net
 
 
 def trained_mlp():
@@ -117,7 +134,7 @@ def trained_mlp():
     net = nn.Sequential(nn.Linear(2, 6), nn.Tanh(), nn.Linear(6, 1)).double()
     inputs = torch.randn(ROWS, 2, dtype=torch.float64)
     targets = torch.sin(2 * inputs[:, :1]) * inputs[:, 1:] + torch.randn(ROWS, 1, dtype=torch.float64)
-    return *train(net, half_square, inputs, targets), (inputs, targets), half_square
+    return train(net, half_square, inputs, targets), (inputs, targets), half_square
 
 
 def trained_transformer():
@@ -127,4 +144,52 @@ def trained_transformer():
     a, b = torch.cartesian_prod(torch.arange(5), torch.arange(5)).T
     inputs = torch.stack([a, b, torch.full_like(a, 5)], dim=1)
     targets = 0.75 * nn.functional.one_hot((a + b) % 5, 5).double() + 0.05
-    return *train(net, nn.functional.cross_entropy, inputs, targets), (inputs, targets), nn.functional.cross_entropy
+    net = train(net, nn.functional.cross_entropy, inputs, targets)
+    assert bool((net(inputs).argmax(1) == targets.argmax(1)).all())  # it has learnt to add
+    return net, (inputs, targets), nn.functional.cross_entropy
+
+
+def with_and_without(net, data, loss, alone, block, settings):
+    """λ̂(whole) − λ̂(net) and its error."""
+    whole = pc.torch.llc(Beside(net, block), data, beside(loss), seed=1, **settings)
+    for found in (alone, whole):
+        assert str(found.status) == "ok", found.reasons
+    return whole.value - alone.value, math.hypot(whole.error, alone.error)
+
+
+@pytest.fixture(scope="module")
+def mlp():
+    net, data, loss = trained_mlp()
+    return net, data, loss, pc.torch.llc(net, data, loss, **MLP)
+
+
+@pytest.fixture(scope="module")
+def transformer():
+    net, data, loss = trained_transformer()
+    return net, data, loss, pc.torch.llc(net, data, loss, **TRANSFORMER)
+
+
+def test_a_bowl_beside_an_mlp_adds_its_own(mlp):
+    difference, error = with_and_without(*mlp, Bowl(20), MLP)
+    assert abs(difference - of_bowl(20, MLP)) < 3 * error
+    assert abs(difference - of_bowl(16, MLP)) > 3 * error  # another number of directions is told apart
+
+
+def test_a_singular_block_beside_an_mlp_adds_its_own(mlp):
+    difference, error = with_and_without(*mlp, Product(4), MLP)
+    assert abs(difference - of_product(4, MLP)) < 3 * error
+    assert abs(difference - of_bowl(32, MLP)) > 3 * error  # as many parameters, were they regular
+
+
+@pytest.mark.slow
+def test_a_bowl_beside_a_transformer_adds_its_own(transformer):
+    difference, error = with_and_without(*transformer, Bowl(40), TRANSFORMER)
+    assert abs(difference - of_bowl(40, TRANSFORMER)) < 3 * error
+    assert abs(difference - of_bowl(30, TRANSFORMER)) > 3 * error
+
+
+@pytest.mark.slow
+def test_a_singular_block_beside_a_transformer_adds_its_own(transformer):
+    difference, error = with_and_without(*transformer, Product(8), TRANSFORMER)
+    assert abs(difference - of_product(8, TRANSFORMER)) < 3 * error
+    assert abs(difference - of_bowl(128, TRANSFORMER)) > 3 * error

@@ -35,6 +35,7 @@ LARGE_GAP = 0.2  # of the mean excess loss
 LARGE_SPREAD = 0.5  # standard deviation of the directions' temperatures over their mean
 LARGE_CHANGE = 0.2  # of T, by terms of higher order in the step
 DRAWS = 16  # pairs of points at which the noise is looked at again
+ROUNDING = 1e-12  # of a loss in double precision
 
 
 def sgd_temperature(loss: Callable[..., Any], params: Any, data: Any, lr: float, batch: int) -> Measurement:
@@ -53,8 +54,8 @@ def sgd_temperature(loss: Callable[..., Any], params: Any, data: Any, lr: float,
 
     >>> x = np.array([-1.0, 1.0, -1.0, 1.0])
     >>> found = sgd_temperature(lambda w, x: ((w - x) ** 2).mean() / 2, np.zeros(1), x, lr=0.01, batch=2)
-    >>> found.value, 0.01 / 2 * (4 - 2) / (2 * 3)  # C = 1
-    (0.0016666666666666668, 0.0016666666666666668)
+    >>> round(found.value, 12), round(0.01 / 2 * (4 - 2) / (2 * 3), 12)  # C = 1
+    (0.001666666667, 0.001666666667)
     """
     problem = Problem(loss, params, data)
     if problem.data is None or problem.n is None or problem.n < 2:
@@ -77,9 +78,9 @@ def sgd_temperature(loss: Callable[..., Any], params: Any, data: Any, lr: float,
         refused.append(f"the loss has curvature {curvatures[0]:.3g} at params, so this is no minimum: train further")
     leaking = share * float(np.trace(_covariance(slopes @ outside)))
     if leaking > SMALL_NOISE * (leaking + float(np.trace(noise))):
-        refused.append("there is noise in directions where the loss is flat: SGD diffuses there, and never comes to rest")
+        refused.append("there is noise in directions where the loss is flat, and SGD diffuses there: add an L2 term")
     gap = float(np.sum((slopes.mean(0) @ inside) ** 2 / h)) / 2
-    if gap > max(LARGE_GAP * T * len(h) / 2, 1e-12):
+    if gap > max(LARGE_GAP * T * len(h) / 2, ROUNDING):
         refused.append(f"params is {gap:.3g} above the minimum and SGD only {T * len(h) / 2:.3g}: train further")
     if len(h) and lr * h[-1] >= 2:
         refused.append(f"SGD is unstable here: the largest curvature is {h[-1]:.3g}; choose lr < {2 / h[-1]:.3g}")
