@@ -21,7 +21,7 @@ nn = torch.nn
 ROWS, DECAY = 200, 1e-3
 NBETA = ROWS / math.log(ROWS)
 MLP = {"n": ROWS, "prior": DECAY, "gamma": 5.0, "target": 0.03}
-TRANSFORMER = {"n": ROWS, "prior": DECAY, "gamma": 20.0, "target": 0.02, "sampler": "langevin"}
+TRANSFORMER = {"n": ROWS, "prior": DECAY, "gamma": 20.0, "target": 0.01, "sampler": "langevin"}
 
 
 @pytest.fixture(autouse=True, scope="module")
