@@ -22,8 +22,8 @@ NAMES = {
     "phasecast.coefficients": "Basin Bounds Coefficient Rank add bounds catalogue critical_sample_size deep_linear "
     "factor_analysis feature_span free_energy generalisation_error ideal jacobian_rank mixture modular_addition "
     "monomial newton nmf ntk_coefficient of_landscape product quadratic rank_mod_prime "
-    "reduced_rank relu reparametrise sum_of_powers symmetric_factorisation tanh temperature_ladder union "
-    "volume_scaling",
+    "reduced_rank relu reparametrise sgd_temperature sum_of_powers symmetric_factorisation tanh temperature_ladder "
+    "union volume_scaling",
     "phasecast.claims": "Claim ClaimVerdict Finding RecipeCheck Verification all_claims find verify",
     "phasecast.lab": "Captioned Chunk Conclusion DataFile Factory LocalEngine RECIPES Recipe Run Spec Store Sweep "
     "Swept Table find_recipe load make_sweep read_sweep resume run sweep",
@@ -52,6 +52,7 @@ SIGNATURES = {
     "coefficients.modular_addition": "(p, width, centred=True, train=None, regime='feature', dead_v=0, dead_both=0)",
     "coefficients.newton": "(polynomial)",
     "coefficients.ideal": "(*monomials)",
+    "coefficients.sgd_temperature": "(loss, params, data, lr, batch)",
     "llc": "(loss, params=None, data=None, *, n=None, nbeta=None, gamma=None, prior=None, only=None, sampler='auto', "
     "chains=8, target=0.02, max_grads=None, seed=0)",
     "torch.llc": "(module, data, loss, *, n=None, nbeta=None, gamma=None, prior=None, only=None, sampler='auto', "

@@ -156,6 +156,14 @@ def test_where_vmap_fails_chains_take_turns_and_say_why(name):
         np.testing.assert_allclose(*seen, rtol=1e-9, atol=1e-12)
 
 
+def test_attention_of_torch_itself_runs_all_chains_at_once():
+    fast = torch.backends.mha.get_fastpath_enabled()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert not TorchEngine(seeded(MODULES["attention"]), half_square, some_data()).sequential
+    assert torch.backends.mha.get_fastpath_enabled() == fast
+
+
 def test_chains_take_turns_where_memory_is_short(monkeypatch):
     wide = TorchEngine(seeded(small), half_square, some_data())
     monkeypatch.setattr("phasecast.sampling.torch_engine.MOST_MEMORY", 1)

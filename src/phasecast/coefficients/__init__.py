@@ -26,6 +26,7 @@ from phasecast.coefficients.point_bounds import Bounds, bounds
 from phasecast.coefficients.quadratic_networks import modular_addition, quadratic
 from phasecast.coefficients.rank import Rank, feature_span, jacobian_rank, ntk_coefficient, rank_mod_prime
 from phasecast.coefficients.reparametrisation import reparametrise
+from phasecast.coefficients.sgd_temperature import sgd_temperature
 from phasecast.coefficients.theory import monomial, of_landscape, sum_of_powers
 from phasecast.coefficients.volume import volume_scaling
 
@@ -58,6 +59,7 @@ __all__ = [
     "reduced_rank",
     "relu",
     "reparametrise",
+    "sgd_temperature",
     "sum_of_powers",
     "symmetric_factorisation",
     "tanh",

@@ -214,7 +214,8 @@ class TorchEngine:
             parameters[name] = parts[number]
         for recurrent in self._recurrent:  # these keep a list of their own
             recurrent._flat_weights = [getattr(recurrent, name) for name in recurrent._flat_weights_names]
-        return self._loss(self._module()) if data is None else self._loss(self._module(data[0]), data[1])
+        with _differentiable_attention():
+            return self._loss(self._module()) if data is None else self._loss(self._module(data[0]), data[1])
 
     def _twice_at_centre(self) -> tuple[float, float]:
         import torch
@@ -471,6 +472,20 @@ def _untouched_randomness(device: Any) -> Iterator[None]:
 
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         yield
+
+
+@contextmanager
+def _differentiable_attention() -> Iterator[None]:
+    """Inside, attention is made of operations with gradients: in eval mode torch prefers one that has none, where it
+    does not see under vmap that the weights need them."""
+    import torch
+
+    before = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(before)
 
 
 def _alike(one: Array, other: Array, share: float) -> bool:
