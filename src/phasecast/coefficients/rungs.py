@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from phasecast.sampling.kernel import Kernel, State, Tuning
-from phasecast.sampling.traces import Trace, drift, mcse, rhat
+from phasecast.sampling.traces import Trace, batch_error, drift, mcse, rhat
 
 TRAJECTORY = 1.5  # a quarter period of the softest direction, about π/2
 WELL_ACCEPTED = 0.85
@@ -38,7 +38,7 @@ STEP = 1.0  # of a Langevin step, in units of 1/√(largest curvature)
 WINDOW = 2.0  # of Langevin time, in units of 1/√γ
 FRICTION = 2.0  # in units of √γ
 SHORT, LONG = 10, 50  # Langevin steps between looks at the curvature
-FIRST_WINDOWS, LAST_WINDOWS = 3, 2
+FIRST_WINDOWS, LAST_WINDOWS = 3, 4
 STILL = 0.01
 ACTIVE = ("warm-up", "sampling")
 OBSERVED = ("loss", "radius", "pull")
@@ -107,7 +107,9 @@ class Rung:
 
     @property
     def error(self) -> float:
-        return self.tuning.nbeta * self.loss.error
+        """Its standard error; for chains without a test, which are short, at least that of a few long batches."""
+        found = self.loss.error if self.adjusted else max(self.loss.error, batch_error(self.loss.means))
+        return self.tuning.nbeta * found
 
     @property
     def stein(self) -> tuple[float, float]:

@@ -88,6 +88,15 @@ def mcse(means: np.ndarray) -> float:
     return _statistic("mcse", means, method="mean")
 
 
+def batch_error(means: np.ndarray, batches: int = 10) -> float:
+    """The standard error of the mean of a series (steps, chains) from the spread of a few long batches."""
+    if len(means) < 2 * batches:
+        return float("inf")
+    whole = len(means) // batches * batches
+    spread = means[-whole:].mean(axis=1).reshape(batches, -1).mean(axis=1)
+    return float(spread.std(ddof=1) / np.sqrt(batches))
+
+
 def ess(draws: np.ndarray) -> float:
     """The effective number of independent draws in a series (steps, chains)."""
     if len(draws) < FEWEST_DRAWS or np.ptp(draws) == 0:
