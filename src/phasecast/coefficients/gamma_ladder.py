@@ -16,10 +16,12 @@ import numpy as np
 from phasecast.coefficients.rungs import ACTIVE, Rung, advance, next_rung, start
 from phasecast.sampling.kernel import Kernel, Tuning
 
+SMALL = 1000
+"""Up to this many parameters every step is Metropolis-adjusted; above, λ̂ is so large that its noise is small."""
 FIRST_CONDITION = 100.0  # the largest curvature over γ on the first rung
 RATIO = math.sqrt(10)
 MOST_RUNGS = 9
-LADDER_GOAL = {True: 0.35, False: 0.1}  # the error of a rung over the one asked for: extrapolation amplifies it
+LADDER_GOAL = {True: 0.35, False: 0.1}  # the error of a rung over the one asked for, of small and large models
 AGREEMENT = 0.01  # between the line and the parabola, to stop
 NEAR = 0.05  # of the last rung to the line, to stop
 FLAT = 0.025  # the change over a decade of γ that is none
@@ -56,7 +58,7 @@ def proceed(engine: Any, settings: Settings, rungs: list[Rung], seed: int) -> bo
         last = settings.gamma is not None and ladder[-1].tuning.gamma <= settings.gamma
         goal = settings.target * (1 if last else 2)
         if settings.gamma is None:
-            goal = min(POOREST, settings.target * LADDER_GOAL[settings.kernel.adjusted])
+            goal = min(POOREST, settings.target * LADDER_GOAL[ladder[-1].size <= SMALL])
             goal *= 2 if second and settings.kernel.adjusted else 1
         before = spent - ladder[-1].gradients
         advance(

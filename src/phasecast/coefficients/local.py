@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from phasecast.coefficients.fixed_step import bias, fixed_rungs
-from phasecast.coefficients.gamma_ladder import DECADE, Settings, limit, limit_of, neville, proceed
+from phasecast.coefficients.gamma_ladder import DECADE, SMALL, Settings, limit, limit_of, neville, proceed
 from phasecast.coefficients.llc_result import LLC
 from phasecast.coefficients.rungs import GOOD_RHAT, MOST_DIVERGENT, Rung
 from phasecast.core.errors import BadInput, unknown, whole_number
@@ -30,8 +30,7 @@ from phasecast.sampling.fixed import FIXED_KERNELS
 from phasecast.sampling.jax_engine import JaxEngine
 from phasecast.sampling.traces import drift, ess
 
-SMALL = 1000
-"""Up to this many parameters every step is Metropolis-adjusted; above, Langevin dynamics follows the curvature."""
+CHEAP = 5e5  # parameters × rows: above, long adjusted trajectories cost more than they are worth
 ADJUSTED_WORK = 1e11  # gradients of all chains × parameters × rows
 FEWEST_GRADIENTS, MOST_GRADIENTS = 5e5, 1e9
 LANGEVIN_BUDGET = 5e4  # gradients of each chain
@@ -362,7 +361,7 @@ def settings_for(
         if number is not None and not (isinstance(number, int | float | np.number) and 0 < number < math.inf):
             raise BadInput(f"{name} is {number!r}", "give a positive number")
     if sampler is None:
-        sampler = KERNELS["hmc" if size <= SMALL else "langevin"]()
+        sampler = KERNELS["hmc" if size <= SMALL and size * (rows or 0) <= CHEAP else "langevin"]()
     if not sampler.adjusted:
         chains = min(chains, 4 if size <= 10_000 else 2 if size <= LARGEST_PAIR else 1)
     work = ADJUSTED_WORK / (size * max(rows or 0, 10))
