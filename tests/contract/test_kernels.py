@@ -54,6 +54,12 @@ def kernel(request):
     return {**KERNELS, "own": own}[request.param]()
 
 
+@pytest.fixture(params=["sgld", "nuts"])
+def one_of_each(request):
+    """A kernel of ours and one of blackjax."""
+    return KERNELS[request.param]()
+
+
 def test_every_kernel_keeps_the_contract(kernel):
     calls = []
 
@@ -148,7 +154,8 @@ def test_minibatches_are_right_on_average_and_anchored_gradients_are_exact_at_th
                 assert np.all(np.abs(many.mean(axis=0) - exact) < 4 * error)
 
 
-def test_only_the_named_parameters_move(kernel):
+def test_only_the_named_parameters_move(one_of_each):
+    kernel = one_of_each
     seen = []
 
     def watched(params, rows):
@@ -167,7 +174,8 @@ def test_only_the_named_parameters_move(kernel):
 
 
 @pytest.mark.parametrize("precision", ["float64", "float32"])
-def test_the_precision_is_a_choice_of_the_engine_and_nobody_elses(kernel, precision):
+def test_the_precision_is_a_choice_of_the_engine_and_nobody_elses(one_of_each, precision):
+    kernel = one_of_each
     flag = jax.config.jax_enable_x64
     here = engine(precision=precision)
     state = here.init(kernel, here.array(np.zeros((CHAINS, 4))), TUNING, here.key(0))

@@ -175,6 +175,7 @@ def test_a_bowl_beside_an_mlp_adds_its_own(mlp):
     assert abs(difference - of_bowl(16, MLP)) > 3 * error  # another number of directions is told apart
 
 
+@pytest.mark.slow
 def test_a_singular_block_beside_an_mlp_adds_its_own(mlp):
     difference, error = with_and_without(*mlp, Product(4), MLP)
     assert abs(difference - of_product(4, MLP)) < 3 * error

@@ -96,6 +96,19 @@ def per_chain(x: Array) -> Array:
     return x[..., None]
 
 
+def localised(position: Array, loss: Array, slope: Array, tuning: Tuning, decay: float, centre: Array) -> State:
+    """The target where the mean loss above w* is ``loss`` with gradient ``slope``; ``decay`` is that of the L2 term."""
+    energy = tuning.nbeta * loss + tuning.gamma / 2 * dot(position, position)
+    gradient = tuning.nbeta * slope + tuning.gamma * position
+    pull = dot(position, slope)
+    if decay:
+        weight = tuning.nbeta * decay
+        energy = energy + weight * (dot(position, position) / 2 + position @ centre)
+        gradient = gradient + weight * (position + centre)
+        pull = pull + decay * dot(position, position + centre)
+    return {"energy": energy, "gradient": gradient, "loss": loss, "pull": pull}
+
+
 def at(target: Target, position: Array, tuning: Tuning, key: Any) -> State:
     """The part of a state that every kernel has."""
     return {"position": position, **target(position, tuning, key)}

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from phasecast.core.errors import BadInput, MissingExtra
-from phasecast.sampling.kernel import Array, Kernel, State, Tuning, dot
+from phasecast.sampling.kernel import Array, Kernel, State, Tuning, dot, localised
 
 LARGEST_DOUBLE = 100_000
 """Above this many parameters chains run in float32, which is twice as fast and accurate enough for so many."""
@@ -355,15 +355,7 @@ class TorchEngine:
     def target(self, position: Array, tuning: Tuning, key: Any) -> State:
         """Energy, gradient, loss and pull at the offsets of all chains."""
         loss, slope = self._evaluate(position, key if self._batch is not None else None)
-        energy = tuning.nbeta * loss + tuning.gamma / 2 * dot(position, position)
-        gradient = tuning.nbeta * slope + tuning.gamma * position
-        pull = dot(position, slope)
-        if self.decay:
-            weight = tuning.nbeta * self.decay
-            energy = energy + weight * (dot(position, position) / 2 + position @ self.centre)
-            gradient = gradient + weight * (position + self.centre)
-            pull = pull + self.decay * dot(position, position + self.centre)
-        return {"energy": energy, "gradient": gradient, "loss": loss, "pull": pull}
+        return localised(position, loss, slope, tuning, self.decay, self.centre)
 
     def _evaluate(self, positions: Array, key: Any) -> tuple[Array, Array]:
         """L − L* and ∇L at each position, over all rows or over a minibatch for each chain."""
