@@ -196,8 +196,7 @@ class JaxEngine:
             return value - self.loss_at_centre, slope
         count, rows = self._batch or 0, self.rows or 0
 
-        def one(position: Array, key: Any) -> tuple[Array, Array]:
-            chosen = jax.random.randint(key, (count,), 0, rows)
+        def one(position: Array, chosen: Array) -> tuple[Array, Array]:
             some = jax.tree.map(lambda leaf: leaf[chosen], self._rows_of_data)
             value, slope = jax.value_and_grad(self._mean_loss)(position, some)
             if not self._anchored:
@@ -205,7 +204,8 @@ class JaxEngine:
             there, slope_there = jax.value_and_grad(self._mean_loss)(self._zero, some)
             return value - there, slope - slope_there + self._slope_at_centre
 
-        return jax.vmap(one)(positions, jax.random.split(key, len(positions)))
+        bits = jax.random.bits(key, (len(positions), count), "uint32")  # the remainder is uneven by rows/2³² at most
+        return jax.vmap(one)(positions, bits % rows)
 
     # what the driver calls
 
