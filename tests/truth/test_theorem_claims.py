@@ -7,7 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from phasecast.coefficients.theorem_claims import bayes_errors, hinge_evidence, volume_slope
+from phasecast.coefficients.survey_claims import bayes_errors, hinge_evidence
+from phasecast.coefficients.theorem_claims import volume_slope
 
 
 def test_bayes_errors_are_those_of_a_conjugate_posterior():

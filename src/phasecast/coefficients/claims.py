@@ -12,6 +12,7 @@ from phasecast.coefficients.ladder import NBETAS, NODES, ladder
 from phasecast.coefficients.neighbourhood import RADIUS
 from phasecast.coefficients.network_claims import NETWORK_CLAIMS
 from phasecast.coefficients.sgd_claims import SGD_CLAIMS
+from phasecast.coefficients.survey_claims import SURVEY_CLAIMS
 from phasecast.coefficients.theorem_claims import THEOREM_CLAIMS
 from phasecast.coefficients.theory import monomial, of_landscape
 from phasecast.coefficients.volume import volume_scaling
@@ -203,5 +204,6 @@ assert abs(slope - 0.25) < 0.02
     ),
     *NETWORK_CLAIMS,
     *THEOREM_CLAIMS,
+    *SURVEY_CLAIMS,
     *SGD_CLAIMS,
 )
