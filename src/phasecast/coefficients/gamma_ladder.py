@@ -59,7 +59,7 @@ def proceed(engine: Any, settings: Settings, rungs: list[Rung], seed: int) -> bo
         goal = settings.target * (1 if last else 2)
         if settings.gamma is None:
             goal = min(POOREST, settings.target * LADDER_GOAL[ladder[-1].size <= SMALL])
-            goal *= 2 if second and settings.kernel.adjusted else 1
+            goal *= 2 if second else 1
         before = spent - ladder[-1].gradients
         advance(
             engine,

@@ -363,7 +363,8 @@ def settings_for(
     if sampler is None:
         sampler = KERNELS["hmc" if size <= SMALL and size * (rows or 0) <= CHEAP else "langevin"]()
     if not sampler.adjusted:
-        chains = min(chains, 4 if size <= 10_000 else 2 if size <= LARGEST_PAIR else 1)
+        few = size > 10_000 or size * (rows or 0) > CHEAP  # a chain more is a warm-up more
+        chains = min(chains, 1 if size > LARGEST_PAIR else 2 if few else 4)
     work = ADJUSTED_WORK / (size * max(rows or 0, 10))
     budget = min(max(work, FEWEST_GRADIENTS), MOST_GRADIENTS) if sampler.adjusted else LANGEVIN_BUDGET * chains
     settings = Settings(float(nbeta), gamma, chains, target, max_grads or budget, sampler)

@@ -324,15 +324,28 @@ class TorchEngine:
         def plain(positions: Array, *data: Any) -> tuple[Array, Array]:
             return self._differentiate(positions, data or None, own)
 
-        expected = plain(positions, *(data or ()))
-        try:
-            graph = make_fx(plain)(positions, *(data or ())).forward
-            found = graph(positions, *(data or ()))
-        except Exception:  # tracing is a matter of speed only
-            return plain
+        def operations() -> Callable[..., Any]:
+            return make_fx(plain)(*given)
+
+        def compiled() -> Callable[..., Any]:  # its heir, torch.compile, needs a C++ compiler
+            return torch.jit.freeze(torch.jit.trace(best, given, check_trace=False).eval())
+
+        given = (positions, *(data or ()))
+        expected = plain(*given)
         exact = 1e-8 if self.dtype == torch.float64 else 1e-4
-        same = all(_alike(one, other, exact) for one, other in zip(found, expected, strict=True))
-        return graph if same else plain
+        best: Callable[..., Any] = plain
+        for faster in (operations, compiled):
+            try:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore", DeprecationWarning)
+                    found = faster()
+                    numbers = found(*given)
+            except Exception:  # tracing is a matter of speed only
+                break
+            if not all(_alike(one, other, exact) for one, other in zip(numbers, expected, strict=True)):
+                break
+            best = found
+        return best
 
     def _differentiate(self, positions: Array, data: Any, own: bool) -> tuple[Array, Array]:
         import torch
