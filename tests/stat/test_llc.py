@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import phasecast as pc
+from phasecast.coefficients.llc_studies import LLCSweep
 from phasecast.core import Status
 from phasecast.core.errors import BadInput
 from phasecast.models import fourier_solution, gibbs_coefficient, matrix_product, modular_table
@@ -212,3 +213,32 @@ def test_a_sweep_and_a_trajectory_draw_what_they_found():
 def test_what_cannot_be_sampled_is_bad_input(call, words):
     with pytest.raises(BadInput, match=words):
         call()
+
+
+def test_the_intercept_in_one_over_log_helps_x2y2_and_hurts_x2y4():
+    nbetas = (1e4, 1e5, 1e6)
+    for loss, exact, helps in ((lambda w: w[0] ** 2 * w[1] ** 2, 0.5, True), (cross, 0.25, False)):
+        values = [quadrature(loss, nbeta, 1.0)[0] for nbeta in nbetas]
+        found = LLCSweep(nbetas, (1.0,), tuple((pc.Measurement(value, 1e-4),) for value in values)).intercept()
+        assert found.status is Status.WARNING
+        assert (abs(found.value - exact) < abs(values[-1] - exact)) == helps
+        assert abs(found.value - np.polyfit(1 / np.log(nbetas), values, 1)[1]) < 1e-9
+    sampled = pc.llc_sweep(bowl, np.zeros(3), nbetas=[10.0, 100.0, 1000.0], gammas=[1e-3], target=0.02)
+    assert abs(sampled.intercept().value - 1.5) < 4 * sampled.intercept().error
+    with pytest.raises(BadInput, match="three nβ"):
+        sampled.intercept(gamma=2.0)
+
+
+def test_minibatches_are_taken_where_all_rows_cost_too_much_and_the_error_holds_their_bias(monkeypatch):
+    from phasecast.coefficients import fixed_step, local
+
+    monkeypatch.setattr(local, "UNAFFORDABLE", 1e3)
+    monkeypatch.setattr(fixed_step, "CHEAP_GRADIENT", 1e2)
+    problem, exact = regression()
+    for gamma in (None, 5.0):
+        found = pc.llc(problem, gamma=gamma)
+        assert found.status is Status.WARNING
+        assert any("rows, so λ̂ is biased" in reason for reason in found.reasons)
+        assert any("no ladder" in reason for reason in found.reasons) == (gamma is None)
+        assert abs(found.value - exact(found.nbeta, found.gamma)) < 3 * found.error
+        assert found.error < 0.25 * found.value

@@ -12,11 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from phasecast.coefficients.rungs import Rung, look
+from phasecast.coefficients.rungs import WINDOW, Rung, look
 from phasecast.sampling import KERNELS, Tuning
 from phasecast.sampling.fixed import Fixed
 
 CHUNK = 100
+FIRST_CONDITION = 100.0  # the largest curvature at w* over γ
+FEWEST_ROWS, CHEAP_GRADIENT = 256, 1e8  # of a minibatch; parameters × rows of its gradient
+WARM_WINDOWS, SAMPLED_WINDOWS = 6, 12  # of the time that the pull needs
+FEWEST_DRAWS = 400
 CAREFUL = {"sgld": 0.1, "rmsprop-sgld": 0.1, "sgnht": 0.1, "mclmc": 0.2, "langevin": 0.5}
 
 
@@ -48,6 +52,28 @@ def fixed_rungs(
         rung.phase = "done"
         rungs.append(rung)
     return rungs[0], rungs[1], time.monotonic() - begun
+
+
+def minibatch_plan(
+    engine: Any, *, nbeta: float, gamma: float | None, chains: int, max_grads: float | None
+) -> tuple[Fixed, float]:
+    """Underdamped Langevin dynamics on minibatches, and its γ, from a few full gradients at w*.
+
+    The batch has as many rows as make a gradient cheap. Where γ is not given it is a hundredth of the largest curvature
+    at w*, the first rung of a ladder: smaller ones would need more steps than minibatches deserve.
+    """
+    probe = Rung(Tuning(1.0, 1.0, 1.0, nbeta, gamma or 1.0), {}, 1, engine.size, adjusted=False)
+    probe.direction = np.asarray(engine.normal(engine.key(0), 1))
+    look(engine, probe, np.zeros((1, engine.size)), 8)
+    gamma = gamma or probe.curvature / FIRST_CONDITION
+    step_size = CAREFUL["langevin"] / math.sqrt(probe.curvature)
+    window = math.ceil(WINDOW / math.sqrt(gamma) / step_size)
+    draws = max(FEWEST_DRAWS, SAMPLED_WINDOWS * window)
+    if max_grads is not None:
+        draws = int(min(draws, max(20, max_grads / (3 * chains * (1 + WARM_WINDOWS / SAMPLED_WINDOWS)))))
+    batch = min(engine.rows, max(FEWEST_ROWS, int(CHEAP_GRADIENT / engine.size)))
+    burn_in = math.ceil(draws * WARM_WINDOWS / SAMPLED_WINDOWS)
+    return Fixed("langevin", step_size, draws, burn_in, batch, anchored=True), gamma
 
 
 def _careful(kernel: str, rung: Rung) -> float:

@@ -47,6 +47,32 @@ class LLCSweep:
         axes.spines[["top", "right"]].set_visible(False)
         return figure
 
+    def intercept(self, gamma: float | None = None) -> Measurement:
+        """λ̂ at nβ → ∞ by the regression of 000, appendix B: the line of λ̂(γ) over 1/log nβ, at zero.
+
+        Right where λ̂ approaches λ like 1/log nβ, as x²y² with its multiplicity of two does; where the multiplicity is
+        one the approach is a power of nβ, and the line overshoots (x²y⁴). So it is for those who ask, with a warning.
+        γ is the smallest swept where it is not given.
+        """
+        gamma = min(self.gammas) if gamma is None else gamma
+        if gamma not in self.gammas or len(set(self.nbetas)) < 3:
+            swept = ", ".join(f"{g:g}" for g in self.gammas)
+            raise BadInput("there is no line to draw", f"sweep over at least three nβ, and ask for γ of {swept}")
+        column = [row[self.gammas.index(gamma)] for row in self.results]
+        values, errors = np.array([(float(np.asarray(one.estimate)), float(one.error)) for one in column]).T
+        lines = np.stack([np.ones(len(values)), 1 / np.log(self.nbetas)], axis=1)
+        weights = lines / errors[:, None] ** 2
+        covariance = np.linalg.inv(weights.T @ lines)
+        line = covariance @ weights.T @ values
+        misfit = float(np.sum(((values - lines @ line) / errors) ** 2) / (len(values) - 2))
+        error = math.sqrt(covariance[0, 0] * max(1.0, misfit))
+        refused = [f"nβ = {b:.3g}: {r}" for b, one in zip(self.nbetas, column, strict=True) for r in one.reasons
+                   if one.status is Status.REFUSED]  # fmt: skip
+        words = "an intercept in 1/log nβ is right for multiplicity two, and overshoots for one: compare `results`"
+        status = Status.REFUSED if refused else Status.WARNING
+        name = f"λ̂ at 1/log nβ → 0, γ = {gamma:g}"
+        return Measurement(line[0], error, status, {"misfit": misfit}, reasons=[*refused, words], name=name)
+
 
 def llc_sweep(
     loss: Callable[..., Any] | Problem,

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from phasecast.coefficients.fixed_step import bias, fixed_rungs
+from phasecast.coefficients.fixed_step import bias, fixed_rungs, minibatch_plan
 from phasecast.coefficients.gamma_ladder import DECADE, SMALL, Settings, limit, limit_of, neville, proceed
 from phasecast.coefficients.llc_result import LLC
 from phasecast.coefficients.rungs import GOOD_RHAT, MOST_DIVERGENT, Rung
@@ -31,12 +31,14 @@ from phasecast.sampling.jax_engine import JaxEngine
 from phasecast.sampling.traces import drift, ess
 
 CHEAP = 5e5  # parameters × rows: above, long adjusted trajectories cost more than they are worth
+UNAFFORDABLE = 2e9  # parameters × rows: above, a ladder of full gradients takes hours
 ADJUSTED_WORK = 1e11  # gradients of all chains × parameters × rows
 FEWEST_GRADIENTS, MOST_GRADIENTS = 5e5, 1e9
 LANGEVIN_BUDGET = 5e4  # gradients of each chain
 NO_PLATEAU = 0.1  # the change of λ̂ over a decade of nβ that is too much for a limit
 LARGE_GAP, SMALL_GAP = 0.2, 0.02
 ROUGHLY = 0.1  # the error to reach where w* is far from a minimum, and the result can only be looked at
+MOST_HALVINGS = 3  # of the step on minibatches, until its bias is small
 LARGE_BIAS, SMALL_BIAS = 0.05, 0.01  # of λ̂, from the size of a fixed step
 LARGE_STEIN = 4.0
 SMALL_STEIN = 0.01  # of d: below, a bias that significance alone would call out does not matter
@@ -104,6 +106,8 @@ def estimate(
     begun = time.monotonic()
     if isinstance(sampler, Fixed):
         return _as_in_a_paper(engine, sampler, _nbeta(n, nbeta), gamma, chains, seed, name)
+    if sampler is None and engine.size * (engine.rows or 0) > UNAFFORDABLE:
+        return _by_minibatches(engine, _nbeta(n, nbeta), gamma, chains, max_grads, seed, name)
     settings = settings_for(engine, n, nbeta, gamma, sampler, chains, target, max_grads)
     rungs: list[Rung] = []
     while proceed(engine, settings, rungs, seed):
@@ -197,9 +201,16 @@ def _result(
 
 
 def _as_in_a_paper(
-    engine: Any, fixed: Fixed, nbeta: float, gamma: float | None, chains: int, seed: int, name: str
+    engine: Any,
+    fixed: Fixed,
+    nbeta: float,
+    gamma: float | None,
+    chains: int,
+    seed: int,
+    name: str,
+    notes: Sequence[str] = (),
 ) -> LLC:
-    """λ̂ with fixed settings at a given γ, and its bias in the step size."""
+    """λ̂ with fixed settings at a given γ, and its bias in the step size; with ``notes`` the error holds the bias."""
     if gamma is None:
         raise BadInput(f"{fixed.kernel} with a fixed step climbs no ladder", "give gamma, or sampler='auto'")
     whole_number("chains", chains, 1)
@@ -213,14 +224,39 @@ def _as_in_a_paper(
     words = f"the step size biases λ̂ by about {found:.3g} ± {found_error:.2g} (measured at half the step)"
     if abs(found) > max(2 * found_error, LARGE_BIAS * abs(value)):
         refused.append(f"{words}: use a smaller step")
-    elif abs(found) > SMALL_BIAS * abs(value) or found_error > LARGE_BIAS * abs(value):
+    elif notes or abs(found) > SMALL_BIAS * abs(value) or found_error > LARGE_BIAS * abs(value):
         warned.append(words)
+    if notes:
+        warned += notes
+        error = math.hypot(error, found)
     curve = np.array([(gamma, r.value, r.error, nbeta**2 * r.loss.variance) for r in (whole,)])
     return _result(
         value, error, refused, warned, {"bias": found, "bias_error": found_error, "gap": gap}, whole, curve,
         variance=float(curve[0, 3]), gap=gap, gamma=gamma, gradients=whole.gradients + half.gradients, seconds=seconds,
         name=name,
     )  # fmt: skip
+
+
+def _by_minibatches(
+    engine: Any, nbeta: float, gamma: float | None, chains: int, max_grads: float | None, seed: int, name: str
+) -> LLC:
+    """λ̂ from gradients of few rows, where those of all rows cost too much: biased, by an amount that is measured."""
+    chains = min(chains, 2)
+    fixed, chosen = minibatch_plan(engine, nbeta=nbeta, gamma=gamma, chains=chains, max_grads=max_grads)
+    notes = [f"gradients of {fixed.batch} of {engine.rows} rows, so λ̂ is biased: sampler='langevin' takes all rows"]
+    if gamma is None:
+        notes.append(f"no ladder is climbed on minibatches: λ̂ belongs to γ = {chosen:.3g}")
+    engine = engine.minibatched(fixed.batch)
+    found = _as_in_a_paper(engine, fixed, nbeta, chosen, chains, seed, name, notes)
+    for _ in range(MOST_HALVINGS):
+        biased = abs(found.diagnostics["bias"]) > LARGE_BIAS * abs(float(np.asarray(found.estimate)))
+        if not biased or found.gradients > (max_grads or math.inf) / 3:
+            break
+        fixed = replace(
+            fixed, step_size=(fixed.step_size or math.nan) / 2, draws=2 * fixed.draws, burn_in=2 * fixed.burn_in
+        )
+        found = _as_in_a_paper(engine, fixed, nbeta, chosen, chains, seed, name, notes)
+    return found
 
 
 CHUNK_LIMIT = 40
@@ -362,11 +398,12 @@ def settings_for(
             raise BadInput(f"{name} is {number!r}", "give a positive number")
     if sampler is None:
         sampler = KERNELS["hmc" if size <= SMALL and size * (rows or 0) <= CHEAP else "langevin"]()
-    if not sampler.adjusted:
-        few = size > 10_000 or size * (rows or 0) > CHEAP  # a chain more is a warm-up more
-        chains = min(chains, 1 if size > LARGEST_PAIR else 2 if few else 4)
-    work = ADJUSTED_WORK / (size * max(rows or 0, 10))
-    budget = min(max(work, FEWEST_GRADIENTS), MOST_GRADIENTS) if sampler.adjusted else LANGEVIN_BUDGET * chains
+    if sampler.adjusted:
+        budget = min(max(ADJUSTED_WORK / (size * max(rows or 0, 10)), FEWEST_GRADIENTS), MOST_GRADIENTS)
+    else:
+        dear = size > 10_000 or size * (rows or 0) > CHEAP
+        chains = min(chains, 1 if size > LARGEST_PAIR else 2 if dear else 4)  # a chain more is a warm-up more
+        budget = LANGEVIN_BUDGET * chains * (1 if dear else 4)
     settings = Settings(float(nbeta), gamma, chains, target, max_grads or budget, sampler)
     if _descent_gap(engine, settings, gamma or 1.0) > LARGE_GAP * size / 2:  # λ is at most d/2: it will be refused
         return replace(settings, target=max(target, ROUGHLY), budget=settings.budget / 20)

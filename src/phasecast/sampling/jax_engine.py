@@ -5,6 +5,7 @@ Everything is a function of the offset u from w*, flattened, so that the loss ab
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from fnmatch import fnmatchcase
@@ -168,12 +169,24 @@ class JaxEngine:
             raise BadInput(f"the loss at params is {self.loss_at_centre}", "give parameters at which it is finite")
         if batch is not None and (self.rows is None or not 0 < batch <= self.rows):
             raise BadInput(f"a batch of {batch} of {self.rows or 'no'} rows", "give data and a batch within them")
-        if batch is not None and anchored:
+        self._compile()
+
+    def _compile(self) -> None:
+        import jax
+
+        if self._batch is not None and self._anchored:
             with self.precision():
-                self._slope_at_centre = jax.grad(mean_loss)(self._zero, rows)
+                self._slope_at_centre = jax.grad(self._mean_loss)(self._zero, self._rows_of_data)
         self._chunk = jax.jit(self._run, static_argnames=("kernel", "steps"))
         self._begin = jax.jit(self._init, static_argnames=("kernel",))
         self._all = jax.jit(lambda offsets: self._evaluate(offsets, None))
+
+    def minibatched(self, batch: int) -> JaxEngine:
+        """The same with anchored gradients of so many rows."""
+        found = copy.copy(self)
+        found._batch, found._anchored = batch, True
+        found._compile()
+        return found
 
     @contextmanager
     def precision(self) -> Iterator[None]:

@@ -144,13 +144,23 @@ class TorchEngine:
         self._settle(module, loss, data, list(moving), precision)
         self.double = self.dtype == torch.float64
         self.centre_as_numpy = self.centre.cpu().numpy().astype(float)
+        self._compile()
+
+    def minibatched(self, batch: int) -> TorchEngine:
+        """The same with anchored gradients of so many rows."""
+        found = copy.copy(self)
+        found._batch, found._anchored = batch, True
+        found._compile()
+        return found
+
+    def _compile(self) -> None:
         self._at_once, self._slope = self._memory(), None
         self._graphs: dict[Any, Callable[..., tuple[Array, Array]]] = {}
         self.sequential = False
         cause = self._try_all_at_once()
         if cause is not None:
             self.sequential = True
-            warnings.warn(SequentialChains(f"chains take turns, because vmap fails: {cause}"), stacklevel=3)
+            warnings.warn(SequentialChains(f"chains take turns, because vmap fails: {cause}"), stacklevel=4)
 
     # the module at an offset
 
@@ -328,7 +338,8 @@ class TorchEngine:
             return make_fx(plain)(*given)
 
         def compiled() -> Callable[..., Any]:  # its heir, torch.compile, needs a C++ compiler
-            return torch.jit.freeze(torch.jit.trace(best, given, check_trace=False).eval())
+            traced: Any = torch.jit.trace(best, given, check_trace=False)
+            return torch.jit.freeze(traced.eval())
 
         given = (positions, *(data or ()))
         expected = plain(*given)
