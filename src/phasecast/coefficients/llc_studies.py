@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from phasecast.coefficients.llc_result import COLOUR, LLC
-from phasecast.coefficients.local import as_problem, decay_of, llc
+from phasecast.coefficients.local import as_problem, chosen_sampler, decay_of, engine_for, estimate, llc
 from phasecast.coefficients.rungs import ACTIVE, GOOD_RHAT, Rung, advance, start
 from phasecast.core.errors import BadInput
 from phasecast.core.problem import Problem
 from phasecast.core.results import Measurement, Status
-from phasecast.sampling import KERNELS, Tuning
+from phasecast.sampling import KERNELS, Fixed, Kernel, Tuning
 from phasecast.sampling.jax_engine import JaxEngine
 
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
@@ -112,15 +112,35 @@ class LLCTrajectory:
 
 
 def llc_trajectory(
-    checkpoints: Mapping[float, Any], loss: Callable[..., Any], data: Any = None, **options: Any
+    checkpoints: Mapping[float, Any],
+    loss: Callable[..., Any],
+    data: Any = None,
+    *,
+    n: int | None = None,
+    nbeta: float | None = None,
+    gamma: float | None = None,
+    prior: float | None = None,
+    only: str | None = None,
+    sampler: str | Kernel | Fixed = "auto",
+    chains: int = 8,
+    target: float = 0.02,
+    max_grads: float | None = None,
+    seed: int = 0,
 ) -> LLCTrajectory:
     """λ̂ at each checkpoint, a mapping from training step to parameters; the options are those of :func:`llc`.
 
-    Early checkpoints are not minima, so refusals there are normal: each result says what it is.
+    Early checkpoints are not minima, so refusals there are normal: each result says what it is. All checkpoints share
+    one compilation.
     """
     if not checkpoints:
         raise BadInput("there are no checkpoints", "give {step: params, …}")
-    results = tuple(llc(loss, params, data, **options) for params in checkpoints.values())
+    problem = as_problem(loss, next(iter(checkpoints.values())), data, n)
+    chosen = chosen_sampler(sampler)
+    engine = engine_for(problem, chosen, prior, only)
+    results = tuple(
+        estimate(engine.moved_to(params), problem.n, nbeta, gamma, chosen, chains, target, max_grads, seed)
+        for params in checkpoints.values()
+    )
     return LLCTrajectory(tuple(checkpoints), results)
 
 

@@ -83,11 +83,15 @@ def llc(
     """
     problem = as_problem(loss, params, data, n)
     chosen = chosen_sampler(sampler)
-    batch, anchored = (chosen.batch, chosen.anchored) if isinstance(chosen, Fixed) else (None, True)
-    engine = JaxEngine(
-        problem.loss, problem.params, problem.data, decay=decay_of(prior), only=only, batch=batch, anchored=anchored
-    )
+    engine = engine_for(problem, chosen, prior, only)
     return estimate(engine, problem.n, nbeta, gamma, chosen, chains, target, max_grads, seed, problem.name)
+
+
+def engine_for(problem: Problem, sampler: Kernel | Fixed | None, prior: float | None, only: str | None) -> JaxEngine:
+    """The loss of a problem, in place for chains."""
+    batch, anchored = (sampler.batch, sampler.anchored) if isinstance(sampler, Fixed) else (None, True)
+    decay = decay_of(prior)
+    return JaxEngine(problem.loss, problem.params, problem.data, decay=decay, only=only, batch=batch, anchored=anchored)
 
 
 def estimate(

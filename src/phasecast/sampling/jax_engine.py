@@ -9,7 +9,7 @@ import copy
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -93,6 +93,15 @@ class JaxOps:
         return jnp.zeros_like(x)
 
 
+class Place(NamedTuple):
+    """w*: all parameters, those that move as one vector, the loss there, and its gradient for anchored minibatches."""
+
+    leaves: list[Array]
+    centre: Array
+    lowest: Array
+    slope: Array | None
+
+
 class JaxEngine:
     """A loss around w* that kernels can sample, in JAX.
 
@@ -127,64 +136,85 @@ class JaxEngine:
         chosen = [only is None or fnmatchcase(name, only) for name in names]
         if not any(chosen):
             raise BadInput(f"no parameter is called like '{only}'", f"use a pattern for one of {', '.join(names[:8])}")
-        size = sum(np.size(leaf) for leaf, take in zip(leaves, chosen, strict=True) if take)
+        sizes = [np.size(leaf) for leaf, take in zip(leaves, chosen, strict=True) if take]
         if precision not in (None, "float32", "float64"):
             raise BadInput(f"unknown precision '{precision}'", "use float32 or float64")
-        self.double = size <= LARGEST_DOUBLE if precision is None else precision == "float64"
+        self.size, self.names, self.decay = int(sum(sizes)), names, decay
+        self.double = self.size <= LARGEST_DOUBLE if precision is None else precision == "float64"
+        self._real = np.float64 if self.double else np.float32
+        ends = np.cumsum(sizes)[:-1]
+
+        def mean_loss(leaves: list[Array], offset: Array, some: Any) -> Array:
+            parts = iter(jnp.split(offset, ends))
+            moved = [
+                leaf + next(parts).reshape(leaf.shape) if take else leaf
+                for leaf, take in zip(leaves, chosen, strict=True)
+            ]
+            there = jax.tree.unflatten(tree, moved)
+            value = loss(there) if some is None else loss(there, some)
+            if jnp.shape(value) != ():
+                raise BadInput(f"the loss has shape {jnp.shape(value)}", "return one number, the mean over the rows")
+            return value
+
         with self.precision():
-            real = jnp.float64 if self.double else jnp.float32
-            leaves = [jnp.asarray(leaf, real) for leaf in leaves]
-            moving = [leaf for leaf, take in zip(leaves, chosen, strict=True) if take]
-            shapes, sizes = [leaf.shape for leaf in moving], [leaf.size for leaf in moving]
-            centre = jnp.concatenate([leaf.ravel() for leaf in moving])
-            ends = np.cumsum(sizes)[:-1]
-
-            def params_at(offset: Array) -> Any:
-                parts = iter(
-                    part.reshape(shape) for part, shape in zip(jnp.split(centre + offset, ends), shapes, strict=True)
-                )
-                return jax.tree.unflatten(
-                    tree, [next(parts) if take else leaf for leaf, take in zip(leaves, chosen, strict=True)]
-                )
-
-            rows = _as_arrays(data, real)
-            self.rows = None if data is None else len(jax.tree.leaves(rows)[0])
-
-            def mean_loss(offset: Array, some: Any) -> Array:
-                value = loss(params_at(offset)) if some is None else loss(params_at(offset), some)
-                if jnp.shape(value) != ():
-                    raise BadInput(
-                        f"the loss has shape {jnp.shape(value)}", "return one number, the mean over the rows"
-                    )
-                return value
-
-            self._zero = jnp.zeros_like(centre)
-            lowest = mean_loss(self._zero, rows)
-        self.size, self.names, self.centre = int(centre.size), names, centre
-        self.loss_at_centre = float(lowest)
-        self._mean_loss, self._rows_of_data, self.decay = mean_loss, rows, decay
-        self.centre_as_numpy = np.asarray(centre, dtype=float)
-        self._batch, self._anchored = batch, anchored
-        if not np.isfinite(self.loss_at_centre):
-            raise BadInput(f"the loss at params is {self.loss_at_centre}", "give parameters at which it is finite")
+            self._rows_of_data = _as_arrays(data, self._real)
+        self.rows = None if data is None else len(jax.tree.leaves(self._rows_of_data)[0])
         if batch is not None and (self.rows is None or not 0 < batch <= self.rows):
             raise BadInput(f"a batch of {batch} of {self.rows or 'no'} rows", "give data and a batch within them")
+        self._mean_loss, self._chosen, self._tree = mean_loss, chosen, tree
+        self._batch, self._anchored = batch, anchored
+        self._settle(leaves)
         self._compile()
+
+    def _settle(self, leaves: list[Any]) -> None:
+        """Put w* where these arrays say."""
+        import jax
+        import jax.numpy as jnp
+
+        with self.precision():
+            arrays = [jnp.asarray(leaf, self._real) for leaf in leaves]
+            moving = [leaf.ravel() for leaf, take in zip(arrays, self._chosen, strict=True) if take]
+            centre = jnp.concatenate(moving)
+            lowest = self._mean_loss(arrays, jnp.zeros_like(centre), self._rows_of_data)
+            slope = None
+            if self._batch is not None and self._anchored:
+                slope = jax.grad(self._mean_loss, argnums=1)(arrays, jnp.zeros_like(centre), self._rows_of_data)
+            self._place = Place(arrays, centre, jnp.asarray(lowest), slope)
+        self.loss_at_centre = float(lowest)
+        self.centre_as_numpy = np.asarray(centre, dtype=float)
+        if not np.isfinite(self.loss_at_centre):
+            raise BadInput(f"the loss at params is {self.loss_at_centre}", "give parameters at which it is finite")
 
     def _compile(self) -> None:
         import jax
 
-        if self._batch is not None and self._anchored:
-            with self.precision():
-                self._slope_at_centre = jax.grad(self._mean_loss)(self._zero, self._rows_of_data)
         self._chunk = jax.jit(self._run, static_argnames=("kernel", "steps"))
         self._begin = jax.jit(self._init, static_argnames=("kernel",))
-        self._all = jax.jit(lambda offsets: self._evaluate(offsets, None))
+        self._all = jax.jit(lambda place, offsets: self._at(place)._evaluate(offsets, None))
+
+    def _at(self, place: Place) -> JaxEngine:
+        """The same at another w*: inside what is compiled, so that one compilation serves them all."""
+        found = copy.copy(self)
+        found._place = place
+        return found
+
+    def moved_to(self, params: Any) -> JaxEngine:
+        """The same around other parameters of the same shapes, without another compilation."""
+        names, leaves, tree = _named_leaves(params)
+        shapes = [np.shape(leaf) for leaf in leaves]
+        if tree != self._tree or shapes != [leaf.shape for leaf in self._place.leaves]:
+            raise BadInput(
+                f"these parameters have other names or shapes ({', '.join(names[:8])})", "give the same ones"
+            )
+        found = copy.copy(self)
+        found._settle(leaves)
+        return found
 
     def minibatched(self, batch: int) -> JaxEngine:
         """The same with anchored gradients of so many rows."""
         found = copy.copy(self)
         found._batch, found._anchored = batch, True
+        found._settle(self._place.leaves)
         found._compile()
         return found
 
@@ -198,24 +228,27 @@ class JaxEngine:
     def target(self, position: Array, tuning: Tuning, key: Any) -> State:
         """Energy, gradient, loss and pull at the offsets of all chains."""
         loss, slope = self._evaluate(position, key if self._batch is not None else None)
-        return localised(position, loss, slope, tuning, self.decay, self.centre)
+        return localised(position, loss, slope, tuning, self.decay, self._place.centre)
 
     def _evaluate(self, positions: Array, key: Any) -> tuple[Array, Array]:
         """L − L* and ∇L at each position, over all rows or over a minibatch for each chain."""
         import jax
+        import jax.numpy as jnp
 
+        leaves, _, lowest, slope_at_centre = self._place
+        differentiated = jax.value_and_grad(lambda offset, some: self._mean_loss(leaves, offset, some))
         if key is None:
-            value, slope = jax.vmap(jax.value_and_grad(lambda u: self._mean_loss(u, self._rows_of_data)))(positions)
-            return value - self.loss_at_centre, slope
+            value, slope = jax.vmap(lambda offset: differentiated(offset, self._rows_of_data))(positions)
+            return value - lowest, slope
         count, rows = self._batch or 0, self.rows or 0
 
         def one(position: Array, chosen: Array) -> tuple[Array, Array]:
             some = jax.tree.map(lambda leaf: leaf[chosen], self._rows_of_data)
-            value, slope = jax.value_and_grad(self._mean_loss)(position, some)
-            if not self._anchored:
-                return value - self.loss_at_centre, slope
-            there, slope_there = jax.value_and_grad(self._mean_loss)(self._zero, some)
-            return value - there, slope - slope_there + self._slope_at_centre
+            value, slope = differentiated(position, some)
+            if slope_at_centre is None:
+                return value - lowest, slope
+            there, slope_there = differentiated(jnp.zeros_like(position), some)
+            return value - there, slope - slope_there + slope_at_centre
 
         bits = jax.random.bits(key, (len(positions), count), "uint32")  # the remainder is uneven by rows/2³² at most
         return jax.vmap(one)(positions, bits % rows)
@@ -236,17 +269,17 @@ class JaxEngine:
         import jax
 
         with self.precision():
-            return jax.random.normal(key, (chains, self.size), self.centre.dtype)
+            return jax.random.normal(key, (chains, self.size), self._real)
 
     def init(self, kernel: Kernel, position: Array, tuning: Tuning, key: Any) -> State:
         """The state of a kernel at these offsets."""
         with self.precision():
-            return self._begin(position, self._numbers(tuning), key, kernel=kernel)
+            return self._begin(self._place, position, self._numbers(tuning), key, kernel=kernel)
 
     def run(self, kernel: Kernel, state: State, tuning: Tuning, key: Any, steps: int) -> tuple[State, dict[str, Any]]:
         """A chunk of steps: the state after it, and what each step saw, as numpy arrays (steps, chains)."""
         with self.precision():
-            state, seen = self._chunk(state, self._numbers(tuning), key, kernel=kernel, steps=steps)
+            state, seen = self._chunk(self._place, state, self._numbers(tuning), key, kernel=kernel, steps=steps)
             return state, {name: np.asarray(value) for name, value in seen.items()}
 
     def evaluate(self, offsets: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -254,25 +287,27 @@ class JaxEngine:
         import jax.numpy as jnp
 
         with self.precision():
-            loss, slope = self._all(jnp.asarray(offsets, self.centre.dtype))
+            loss, slope = self._all(self._place, jnp.asarray(offsets, self._real))
             return np.asarray(loss), np.asarray(slope)
 
     def array(self, values: Any) -> Array:
         import jax.numpy as jnp
 
         with self.precision():
-            return jnp.asarray(values, self.centre.dtype)
+            return jnp.asarray(values, self._real)
 
-    def _init(self, position: Array, tuning: Tuning, key: Any, kernel: Kernel) -> State:
-        return kernel.init(self.ops, self.target, position, tuning, key)
+    def _init(self, place: Place, position: Array, tuning: Tuning, key: Any, kernel: Kernel) -> State:
+        return kernel.init(self.ops, self._at(place).target, position, tuning, key)
 
     def _run(
-        self, state: State, tuning: Tuning, key: Any, kernel: Kernel, steps: int
+        self, place: Place, state: State, tuning: Tuning, key: Any, kernel: Kernel, steps: int
     ) -> tuple[State, dict[str, Array]]:
         import jax
 
+        target = self._at(place).target
+
         def one(state: State, number: Array) -> tuple[State, dict[str, Array]]:
-            state, info = kernel.step(self.ops, self.target, state, tuning, jax.random.fold_in(key, number))
+            state, info = kernel.step(self.ops, target, state, tuning, jax.random.fold_in(key, number))
             return state, {
                 "loss": state["loss"],
                 "radius": dot(state["position"], state["position"]),
@@ -286,7 +321,7 @@ class JaxEngine:
     def _numbers(self, tuning: Tuning) -> Tuning:
         import jax.numpy as jnp
 
-        return Tuning(*(jnp.asarray(value, self.centre.dtype) for value in tuning))
+        return Tuning(*(jnp.asarray(value, self._real) for value in tuning))
 
 
 def _named_leaves(params: Any) -> tuple[list[str], list[Any], Any]:

@@ -58,9 +58,10 @@ def work(spec: LocalCoefficient, state: Any) -> Iterator[Chunk]:
     problem = reference.load_problem(spec.problem)
     total = max(1, len(spec.checkpoints))
     first, done = (0, 0) if state is None else (int(state["index"]), int(state["done"]))
+    origin = JaxEngine(problem.loss, problem.params, problem.data, decay=decay_of(spec.prior), only=spec.only)
     for index in range(first, total):
         params = load_weights(spec.checkpoints[index], problem.params) if spec.checkpoints else problem.params
-        engine = JaxEngine(problem.loss, params, problem.data, decay=decay_of(spec.prior), only=spec.only)
+        engine = origin.moved_to(params)
         kernel: Any = chosen_sampler(spec.sampler)
         settings = settings_for(
             engine, problem.n, spec.nbeta, spec.gamma, kernel, spec.chains, spec.target, spec.max_grads
