@@ -1,6 +1,7 @@
 """Which basin wins at which n? Local free energies of a memorising and a generalising point, and where they cross.
 
-.. math:: F(n) = nL(w^*) + \\int_0^n E_t[L - L^*]\\,dt, \\qquad F_1(n) - F_2(n) \\approx n\\,\\Delta L + \\Delta\\lambda\\log n + \\Delta c
+.. math:: F(n) = nL(w^*) + \\int_0^n E_t[L - L^*]\\,dt, \\qquad
+          F_1(n) - F_2(n) \\approx n\\,\\Delta L + \\Delta\\lambda\\log n + \\Delta c
 
 λ alone does not locate the crossing: with equal losses Δλ log n and the constant Δc decide, and Δc is the difference of
 log-volumes, which only an integration over temperatures measures. Each F has the pull γ around its own point for a
@@ -9,7 +10,6 @@ prior; a prior common to both adds the difference of its −log density at the t
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -21,6 +21,7 @@ from phasecast.core.errors import BadInput
 from phasecast.core.results import Measurement, Status
 
 DRAWS = 500
+FINE = 400
 
 
 def free_energies(
@@ -51,14 +52,17 @@ def crossing(
     first: Sequence[Measurement],
     second: Sequence[Measurement],
     *,
+    losses: tuple[float, float] = (0.0, 0.0),
     shift: float = 0.0,
     seed: int = 0,
 ) -> Measurement:
     """The n at which two basins have the same free energy, from F of both at several n.
 
-    F₁ − F₂ + ``shift`` is joined by a monotone cubic in log n; the crossing is where that passes through zero. Its error
-    is the spread over curves drawn from the errors, and the distance to where straight lines would cross. Refused where one basin wins at all n measured, where a free energy
-    is refused, or where noise moves the crossing out of the range; ``diagnostics`` say who wins below and above.
+    With ``losses`` L(w*) of both, F₁ − F₂ − nΔL is nearly a straight line in log n; it is joined by a monotone cubic,
+    and the crossing is where the sum with nΔL and ``shift`` passes through zero. Its error is the spread over curves
+    drawn from the errors, and the distance to where straight lines would cross. Refused where one basin wins at all n
+    measured, where a free energy is refused, or where noise moves the crossing out of the range; ``diagnostics`` say
+    who wins below and above.
     """
     x = np.log(np.asarray(ns, dtype=float))
     if len(x) < 2 or len(first) != len(x) or len(second) != len(x) or not np.all(np.diff(x) > 0):
@@ -69,14 +73,15 @@ def crossing(
     refused = [one for one in (*first, *second) if one.status is Status.REFUSED]
     if refused:
         return _refused(f"a free energy is refused: {refused[0].reasons[0]}", found)
-    roots = _crossings(x, gap)
+    slope = losses[0] - losses[1]
+    roots = _crossings(x, gap, slope)
     if not roots:
         winner = "first" if gap[0] < 0 else "second"
         return _refused(f"the {winner} basin wins at every n from {ns[0]:g} to {ns[-1]:g}: give other n", found)
     rng = np.random.default_rng(seed)
     nearest = []
     for _ in range(DRAWS):
-        again = _crossings(x, gap + error * rng.standard_normal(len(x)))
+        again = _crossings(x, gap + error * rng.standard_normal(len(x)), slope)
         if again:
             nearest.append(min(again, key=lambda root: abs(root - roots[-1])))
     found |= {
@@ -88,21 +93,23 @@ def crossing(
     if len(nearest) < 0.95 * DRAWS:
         return _refused("the errors leave open whether the basins cross: measure with a smaller target", found)
     value = math.exp(roots[-1])
-    coarse = min(abs(root - roots[-1]) for root in _straight(x, gap))
+    lines = _crossings(x, gap, slope, straight=True)
+    coarse = min((abs(root - roots[-1]) for root in lines), default=float(x[-1] - x[0]))
     spread = math.hypot(float(np.std(nearest, ddof=1)), coarse)
     return Measurement(value, value * spread, Status.OK, found, error_kind="mcse", name="n at which the basins cross")
 
 
-def _crossings(x: np.ndarray, gap: np.ndarray) -> list[float]:
-    """The zeros in log n of the smooth curve through the differences that has no wiggles of its own."""
+def _crossings(x: np.ndarray, gap: np.ndarray, slope: float, straight: bool = False) -> list[float]:
+    """The zeros in x = log n of n·slope + a curve through gap − n·slope that has no wiggles of its own."""
     from scipy.interpolate import PchipInterpolator
 
-    return [float(root) for root in PchipInterpolator(x, gap).roots(extrapolate=False)]
-
-
-def _straight(x: np.ndarray, gap: np.ndarray) -> list[float]:
-    pairs = itertools.pairwise(zip(x, gap, strict=True))
-    return [float(a + (b - a) * u / (u - v)) for (a, u), (b, v) in pairs if u * v <= 0 and u != v]
+    rest = gap - slope * np.exp(x)
+    fine = np.union1d(np.linspace(x[0], x[-1], FINE), x)
+    between = np.interp(fine, x, rest) if straight else PchipInterpolator(x, rest)(fine)
+    height = between + slope * np.exp(fine)
+    places = np.flatnonzero(height[:-1] * height[1:] < 0)
+    rise = height[places + 1] - height[places]
+    return list(fine[places] - height[places] * (fine[places + 1] - fine[places]) / rise)
 
 
 def _number(result: Measurement) -> float:

@@ -1,12 +1,13 @@
 """Which way does the loss push the hidden features, and where would that lead? (Cullen et al. 2026, section 5.2.)
 
-The gradient signal is :math:`G_F = -\\partial J/\\partial F = (\\tilde Y - \\tilde F V)V^\\top`. At the ridge solution it
-is, exactly,
+The gradient signal is :math:`G_F = -\\partial J/\\partial F = (\\tilde Y - \\tilde F V)V^\\top`. At the ridge solution
+it is, exactly,
 
 .. math:: G_F = \\eta A^{-1}\\tilde Y\\tilde Y^\\top A^{-1}\\tilde F, \\qquad A = \\tilde F\\tilde F^\\top + \\eta I,
 
-and the paper replaces A by a multiple of the identity: :math:`G_F \\approx c_\\eta\\tilde Y\\tilde Y^\\top\\tilde F`. Each
-unit then climbs the energy :math:`E(w) = \\frac12\\|\\tilde Y^\\top\\sigma(Xw)\\|^2`. On the full table, with w = (u, v),
+and the paper replaces A by a multiple of the identity: :math:`G_F \\approx c_\\eta\\tilde Y\\tilde Y^\\top\\tilde F`.
+Each unit then climbs the energy :math:`E(w) = \\frac12\\|\\tilde Y^\\top\\sigma(Xw)\\|^2`. On the full table, with
+w = (u, v),
 
 .. math:: E = p \\sum_{k=1}^{(p-1)/2} U_k V_k, \\qquad U_k = \\tfrac2p|\\hat u_k|^2,\\ V_k = \\tfrac2p|\\hat v_k|^2,
 

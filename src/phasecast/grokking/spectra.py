@@ -1,8 +1,9 @@
 """Has the network found the Fourier features, and how far is it from where it began?
 
 Power of each unit at each frequency :math:`2\\pi k/p`, the share of the strongest one, weight norm, and how much the
-neural tangent kernel has turned since initialisation, :math:`1 - \\langle\\Theta_0,\\Theta\\rangle/(\\|\\Theta_0\\|\\|\\Theta\\|)`: near
-zero while learning is lazy, near one once it is rich (Cullen et al. 2026, section 5).
+neural tangent kernel has turned since initialisation,
+:math:`1 - \\langle\\Theta_0,\\Theta\\rangle/(\\|\\Theta_0\\|\\|\\Theta\\|)`: near zero while learning is lazy,
+and growing as it becomes rich (Cullen et al. 2026, section 5).
 """
 
 from __future__ import annotations

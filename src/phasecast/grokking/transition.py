@@ -24,12 +24,13 @@ from phasecast.core.results import Measurement, Status
 
 FEWEST = 8
 CHANCE = 0.01  # how often noise alone may look like a transition
-FLAT_DRAWS = 1000
+FLAT_DRAWS = 400
 PLACES = 240
-WIDTHS = 12
+WIDTHS = 8
 WIDEST = 1 / 12  # of the whole range of log time; a tenth to nine tenths of the change take 4.4 widths
 FITTED = 4  # level, jump, place and width
 REFITS = 200
+UNLOCATED = 0.5  # of the range of log time; a wider interval says nothing
 MOST_STICKY = 0.9
 ROUNDING = 1e-10  # residuals below this share of the change are exact fits
 
@@ -68,7 +69,7 @@ def transition(
     shapes = _Shapes.on(x, spread)
     level, share, slopes = shapes.explained(y / spread, direction)
     best = int(share.argmax())
-    if not share[best] > 0 or level == 0:
+    if not share[best] > 0 or np.ptp(y) <= ROUNDING * np.max(abs(y)):
         return _refused(name, "the curve does not change", "train longer, or look at another curve")
     rest = 1 - share[best]
     sticky = _stickiness(shapes.residual(y / spread, best)) if rest > ROUNDING else 0.0
@@ -76,13 +77,14 @@ def transition(
     chance = _chance(shapes, share[best], sticky, direction, seed)
     place, width, jump = shapes.places[best], shapes.widths[best], slopes[best]
     before = float(np.average(y - jump * shapes.raw[best], weights=spread**-2))
-    profile = np.array([share[shapes.places == c].max() for c in shapes.grid])
+    profile = share.reshape(PLACES, WIDTHS).max(axis=1)
     above = free * (np.maximum(1 - profile, ROUNDING) / max(rest, ROUNDING) - 1)
     moved = _refitted(shapes, best, jump, math.sqrt(level * rest / max(free, 1)), sticky, direction, seed)
     error = max(_half_width(shapes.grid, above, _f_quantile(0.683, free)), float(np.quantile(abs(moved), 0.683)))
     low, high = _interval(shapes.grid, above, _f_quantile(0.95, free))
     reach = float(np.quantile(abs(moved), 0.95))
-    low, high, time = min(low, place - reach), max(high, place + reach), math.exp(place)
+    low, high = max(x[0], min(low, place - reach)), min(x[-1], max(high, place + reach))
+    time = math.exp(place)
     found: dict[str, Any] = {
         "low": math.exp(low),
         "high": math.exp(high),
@@ -99,6 +101,11 @@ def transition(
         reasons.append("the curve drifts over the whole time rather than changing: take a longer time")
     elif place in (shapes.grid[0], shapes.grid[-1]):
         reasons.append("the change is at the edge of the times: take earlier or later ones too")
+    elif high - low > UNLOCATED * (x[-1] - x[0]):
+        reasons.append(
+            f"the change may be anywhere from {found['low']:.3g} to {found['high']:.3g}: take more points, or a "
+            "part of the curve that changes once"
+        )
     status = Status.REFUSED if reasons else Status.OK
     return Transition(
         time, time * error, status, more, error_kind="quadrature", reasons=reasons, name=name, **found
@@ -122,8 +129,8 @@ def fall_after_peak(times: Any, values: Any, errors: Any = None, *, seed: int = 
 class Ordering:
     """Transitions in the order of their times.
 
-    ``names`` from first to last; ``pairs`` says for each two neighbours ``"before"`` or ``"overlap"``; ``refused`` lists
-    curves without a transition.
+    ``names`` from first to last; ``pairs`` says for each two neighbours ``"before"`` or ``"overlap"``; ``refused``
+    lists curves without a transition.
     """
 
     names: tuple[str, ...]
@@ -161,8 +168,8 @@ class _Shapes:
 
     @staticmethod
     def on(x: np.ndarray, spread: np.ndarray) -> _Shapes:
-        """Places from the third to the third last time, so that each level is held by points of its own."""
-        grid = np.linspace(x[2], x[-3], PLACES)
+        """Places from the second to the second last time, so that each level is held by points of its own."""
+        grid = np.linspace(x[1], x[-2], PLACES)
         closest, total = float(np.median(np.diff(x))), float(x[-1] - x[0])
         widths = np.geomspace(min(closest / 8, total * WIDEST / 2), total * WIDEST, WIDTHS)
         places, width = (part.ravel() for part in np.meshgrid(grid, widths, indexing="ij"))
@@ -227,9 +234,7 @@ def _stickiness(residuals: np.ndarray) -> float:
     return float(np.clip(seen + (1 + FITTED * seen) / (m - FITTED), 0, MOST_STICKY))
 
 
-def _line_is_as_good(
-    x: np.ndarray, y: np.ndarray, spread: np.ndarray, rest: float, level: float, free: float
-) -> bool:
+def _line_is_as_good(x: np.ndarray, y: np.ndarray, spread: np.ndarray, rest: float, level: float, free: float) -> bool:
     """Whether a straight line in log time, with two parameters fewer, fits as well by the Bayesian criterion."""
     design = np.stack([np.ones_like(x), x]) / spread
     fitted = design.T @ np.linalg.lstsq(design.T, y, rcond=None)[0]
