@@ -19,7 +19,7 @@ from phasecast.coefficients.quadratic_networks import modular_addition
 from phasecast.coefficients.rank import Rank
 from phasecast.core.errors import BadInput, whole_number
 from phasecast.core.results import Measurement, Prediction, Status
-from phasecast.grokking.hidden import Params, centred, checked_pairs, checked_weights, hidden
+from phasecast.grokking.hidden import Params, centred, checked_pairs, checked_weights, hidden, inputs_of
 
 LARGEST_DENSE = 6000  # rows of a Gram matrix whose eigenvalues take less than a minute
 SOURCE = "quadratic potential under a Gaussian pull, with the Gauss-Newton matrix for the Hessian"
@@ -153,22 +153,20 @@ def gauss_newton_sampled(
     pairs = checked_pairs(tokens, p)
     n, inner = len(pairs), hidden(W, pairs, p)
     features = centred(inner**2)
+    transposed = inputs_of(pairs, p).T
     depth = min(whole_number("depth", depth, 3), n * p)
 
     def apply(outputs: np.ndarray) -> np.ndarray:
-        """JJᵀ/n on many output tables at once, (n, p, probes)."""
+        """JJᵀ/n on many output tables at once, (n, probes, p)."""
         many = centred(outputs)
-        back = 2 * inner[:, :, None] * np.einsum("ck,ncs->nks", V, many)
-        through = np.zeros((*W.shape, many.shape[2]))
-        np.add.at(through, pairs[:, 0], back)
-        np.add.at(through, p + pairs[:, 1], back)
-        moved = through[pairs[:, 0]] + through[p + pairs[:, 1]]
-        result = np.einsum("ck,nks->ncs", V, 2 * inner[:, :, None] * moved)
-        flat = many.reshape(n, -1)
-        return centred(result + (features @ (features.T @ flat)).reshape(many.shape)) / n
+        back = 2 * inner[:, None, :] * (many @ V)
+        moved = hidden((transposed @ back.reshape(n, -1)).reshape(2 * p, probes, -1), pairs, p)
+        by_W = (2 * inner[:, None, :] * moved) @ V.T
+        by_V = features @ (features.T @ many.reshape(n, -1))
+        return centred(by_W + by_V.reshape(many.shape)) / n
 
     rng = np.random.default_rng(seed)
-    diagonals, beside, sizes = _lanczos(apply, rng.choice([-1.0, 1.0], (n, p, probes)), depth)
+    diagonals, beside, sizes = _lanczos(apply, rng.choice([-1.0, 1.0], (n, probes, p)), depth)
     values, shallow = (
         np.array([_quadrature(d[:m], b[: m - 1], nbeta, gamma) for d, b in zip(diagonals, beside, strict=True)])
         for m in (depth, max(2, 2 * depth // 3))
@@ -190,19 +188,19 @@ def gauss_newton_sampled(
 
 def _lanczos(apply: Any, start: np.ndarray, depth: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Tridiagonal matrices (probes, depth) and (probes, depth − 1) of a symmetric map, and the squared starts."""
-    probes = start.shape[-1]
+    probes = start.shape[1]
     start = centred(start)
-    sizes = np.sum(start**2, axis=(0, 1))
-    vector = start / np.sqrt(sizes)
+    sizes = np.sum(start**2, axis=(0, 2))
+    vector = start / np.sqrt(sizes)[:, None]
     before, off = np.zeros_like(vector), np.zeros(probes)
     diagonals, beside = np.zeros((probes, depth)), np.zeros((probes, depth))
     for step in range(depth):
-        new = apply(vector) - off * before
-        diagonals[:, step] = np.sum(new * vector, axis=(0, 1))
-        new -= diagonals[:, step] * vector
-        off = np.sqrt(np.sum(new**2, axis=(0, 1)))
+        new = apply(vector) - off[:, None] * before
+        diagonals[:, step] = np.sum(new * vector, axis=(0, 2))
+        new -= diagonals[:, step][:, None] * vector
+        off = np.sqrt(np.sum(new**2, axis=(0, 2)))
         beside[:, step] = off
-        before, vector = vector, new / np.where(off > 0, off, 1)
+        before, vector = vector, new / np.where(off > 0, off, 1)[:, None]
     return diagonals, beside[:, :-1], sizes
 
 
