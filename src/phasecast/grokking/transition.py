@@ -59,7 +59,7 @@ def transition(
     Parameters
     ----------
     times: positive and rising, at least 8 of them; spaced in log time they carry most.
-    errors: standard errors of the values; equal where they are not given.
+    errors: standard errors of the values, for their weights; the size of the noise is read off the curve itself.
     direction: ``"up"`` or ``"down"`` looks for changes of that sign alone, e.g. the fall of λ̂ after its rise.
     """
     t, y, spread = _checked(times, values, errors)
@@ -107,9 +107,7 @@ def transition(
             "part of the curve that changes once"
         )
     status = Status.REFUSED if reasons else Status.OK
-    return Transition(
-        time, time * error, status, more, error_kind="quadrature", reasons=reasons, name=name, **found
-    )  # fmt: skip
+    return Transition(time, time * error, status, more, error_kind="quadrature", reasons=reasons, name=name, **found)
 
 
 def fall_after_peak(times: Any, values: Any, errors: Any = None, *, seed: int = 0, name: str = "fall") -> Transition:
