@@ -1,0 +1,160 @@
+"""Change-points of curves with known ones, and rank correlations of curves with known lags."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from phasecast.core.errors import BadInput
+from phasecast.core.results import Result, Status
+from phasecast.grokking.mirror import mirror
+from phasecast.grokking.transition import Transition, fall_after_peak, in_order, transition
+
+
+def sigmoid(x: np.ndarray, place: float, width: float) -> np.ndarray:
+    return 0.5 * (1 + np.tanh((x - place) / (2 * width)))
+
+
+def sticky_noise(seed: int, size: int, sticky: float = 0.0) -> np.ndarray:
+    noise = np.random.default_rng(seed).standard_normal(size)
+    for i in range(1, size):
+        noise[i] = sticky * noise[i - 1] + math.sqrt(1 - sticky**2) * noise[i]
+    return noise
+
+
+TIMES = np.geomspace(1, 1e4, 30)
+LOG = np.log(TIMES)
+
+
+@pytest.mark.parametrize(("width", "noise", "sticky"), [(0.3, 0.1, 0.0), (0.02, 0.1, 0.0), (0.3, 0.05, 0.5)])
+def test_the_interval_holds_the_change_as_often_as_it_says(width, noise, sticky):
+    held, distances, seeds = 0, [], 60
+    for seed in range(seeds):
+        place = 5 + np.random.default_rng(seed).uniform(-0.5, 0.5)
+        found = transition(TIMES, 0.1 + 0.8 * sigmoid(LOG, place, width) + noise * sticky_noise(seed, 30, sticky))
+        assert found.status is Status.OK
+        held += found.low <= math.exp(place) <= found.high
+        distances.append((math.log(float(found.value)) - place) / (float(found.error) / float(found.value)))
+    spread = math.sqrt(0.95 * 0.05 / seeds)
+    assert held / seeds > 0.95 - 3 * spread
+    assert 0.45 < np.mean(np.abs(distances) < 1) < 0.95  # one standard error holds about two thirds
+
+
+@pytest.mark.parametrize(("sticky", "most"), [(0.0, 0.01), (0.5, 0.06)])
+def test_flat_noise_has_no_transition(sticky, most):
+    seeds = 120
+    found = sum(transition(TIMES, sticky_noise(seed, 30, sticky)).status is Status.OK for seed in range(seeds))
+    assert found / seeds <= most + 3 * math.sqrt(most / seeds)
+
+
+def test_a_steady_drift_is_no_transition():
+    for seed in range(20):
+        found = transition(TIMES, LOG / 9 + 0.1 * sticky_noise(seed, 30))
+        assert found.status is Status.REFUSED
+        assert "drifts" in found.reasons[0]
+
+
+def test_a_constant_curve_is_refused_and_not_an_error():
+    assert "does not change" in transition(TIMES, np.ones(30)).reasons[0]
+
+
+def test_a_change_at_the_last_point_is_refused():
+    assert transition(TIMES, np.arange(30) == 29).status is Status.REFUSED
+
+
+def test_levels_and_direction_are_those_of_the_curve():
+    curve = 3 - 2 * sigmoid(LOG, 5, 0.3) + 0.02 * sticky_noise(1, 30)
+    found = transition(TIMES, curve, np.full(30, 0.02), direction="down")
+    assert found.before == pytest.approx(3, abs=0.05)
+    assert found.after == pytest.approx(1, abs=0.05)
+    assert transition(TIMES, curve, direction="up").status is Status.REFUSED
+
+
+def test_a_large_error_takes_away_the_weight_of_a_point():
+    curve = sigmoid(LOG, 6, 0.3) + 0.02 * sticky_noise(2, 30)
+    errors = np.full(30, 0.02)
+    curve[3], errors[3] = 40.0, 1e4
+    found = transition(TIMES, curve, errors)
+    assert found.low < math.exp(6) < found.high
+
+
+def test_the_fall_of_a_hump_is_found_after_its_peak():
+    hits = 0
+    for seed in range(20):
+        hump = 500 + 70 * sigmoid(LOG, 3, 0.2) - 40 * sigmoid(LOG, 7, 0.1) + 3 * sticky_noise(seed, 30)
+        found = fall_after_peak(TIMES, hump)
+        hits += found.status is Status.OK and found.low <= math.exp(7) <= found.high
+    assert hits >= 17
+    flat = [fall_after_peak(TIMES, sticky_noise(seed, 30)).status for seed in range(60)]
+    assert sum(status is Status.OK for status in flat) <= 3
+
+
+def test_transitions_are_put_in_order_and_overlaps_are_named():
+    def curve(place: float, seed: int) -> Transition:
+        return transition(TIMES, sigmoid(LOG, place, 0.2) + 0.1 * sticky_noise(seed, 30))
+
+    found = in_order(
+        {"late": curve(7, 1), "early": curve(3, 2), "also late": curve(7.02, 3), "none": transition(TIMES, np.ones(30))}
+    )
+    assert found.names[0] == "early"
+    assert found.pairs == ("before", "overlap")
+    assert found.refused == ("none",)
+    assert found.words().startswith("early < ")
+
+
+def test_a_transition_survives_its_trip_through_json():
+    found = transition(TIMES, sigmoid(LOG, 5, 0.3) + 0.05 * sticky_noise(0, 30))
+    assert Result.from_json(found.to_json()) == found
+
+
+@pytest.mark.parametrize(
+    ("times", "values", "words"),
+    [
+        (TIMES[:5], TIMES[:5], "at least 8"),
+        (TIMES - 1, TIMES, "step 0"),
+        (TIMES, np.full(30, np.nan), "leave those"),
+        (TIMES, TIMES[:-1], "equal"),
+    ],
+)
+def test_bad_curves_are_named(times, values, words):
+    with pytest.raises(BadInput, match=words):
+        transition(times, values)
+    with pytest.raises(BadInput):
+        mirror(times, values, TIMES, TIMES)
+
+
+def hump(x: np.ndarray) -> np.ndarray:
+    return sigmoid(x, 3, 0.3) - sigmoid(x, 6, 0.2)
+
+
+def test_curves_that_are_one_correlate_fully_and_opposite_ones_negatively():
+    assert float(mirror(TIMES, hump(LOG), TIMES, hump(LOG)).value) == pytest.approx(1)
+    assert float(mirror(TIMES, -hump(LOG), TIMES, np.exp(hump(LOG))).value) == pytest.approx(-1)
+
+
+def test_the_lag_of_a_delayed_curve_is_found():
+    step = LOG[1] - LOG[0]
+    found = mirror(TIMES, hump(LOG - 4 * step), TIMES, hump(LOG))
+    assert found.diagnostics["lag"] == pytest.approx(math.exp(4 * step))
+    assert found.diagnostics["at_lag"] > float(found.value) + 0.05
+
+
+def test_unrelated_noise_does_not_correlate():
+    found = [mirror(TIMES, sticky_noise(s, 30), TIMES, sticky_noise(s + 500, 30)) for s in range(30)]
+    distances = [float(one.value) / float(one.error) for one in found]
+    assert abs(np.mean(distances)) < 4 * np.std(distances) / math.sqrt(30)
+    assert 0.6 < np.std(distances) < 1.6
+    assert np.mean([one.diagnostics["chance"] < 0.1 for one in found]) < 0.3
+
+
+def test_noise_of_the_first_curve_enters_the_error():
+    curve = hump(LOG)
+    clean = mirror(TIMES, curve, TIMES, curve)
+    noisy = mirror(TIMES, curve, TIMES, curve, errors=np.full(30, 0.5))
+    assert float(noisy.error) > 2 * float(clean.error)
+
+
+def test_a_constant_curve_cannot_be_mirrored():
+    assert mirror(TIMES, np.ones(30), TIMES, hump(LOG)).status is Status.REFUSED
