@@ -53,7 +53,9 @@ def grokking_severity(steps: Any, train: Any, validation: Any) -> Measurement:
     span = steps[-1] - steps[0]
     if span <= 0 or not np.isfinite(gap).all():
         reason = "the accuracies are not known over a span of steps; train for longer or with a smaller learning rate"
-        return Measurement(np.nan, np.nan, Status.REFUSED, {"T": span}, error_kind="quadrature", reasons=[reason], name="GSM")
+        return Measurement(
+            np.nan, np.nan, Status.REFUSED, {"T": span}, error_kind="quadrature", reasons=[reason], name="GSM"
+        )
     value = float(np.trapezoid(gap, steps) / span)
     coarse = np.r_[0 : len(steps) : 2, len(steps) - 1] if len(steps) % 2 == 0 else np.r_[0 : len(steps) : 2]
     error = abs(value - float(np.trapezoid(gap[coarse], steps[coarse]) / span))

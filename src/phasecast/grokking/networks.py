@@ -107,7 +107,10 @@ def transformer(task: Task, width: int, layers: int = 2, heads: int = 4) -> Netw
         params = {"embed": draw((task.operands + 1, width), width), "place": draw((places, width), width)}
         for layer in range(layers):
             params |= {f"{name}{layer}": draw((width, width), width) for name in ("query", "key", "value", "mix")}
-            params |= {f"up{layer}": draw((width, 4 * width), width), f"down{layer}": draw((4 * width, width), 4 * width)}
+            params |= {
+                f"up{layer}": draw((width, 4 * width), width),
+                f"down{layer}": draw((4 * width, width), 4 * width),
+            }
         return params | {"V": draw((task.classes, width), width)}
 
     def apply(params: Params, tokens: Any) -> Any:

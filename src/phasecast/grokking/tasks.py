@@ -79,7 +79,9 @@ def task(name: str = "addition", p: int = 23, *, degree: int = 5, bits: int = 10
         raise unknown("task", name, TASKS)
     whole_number("p", p, 3)
     if name in ("multiplication", "division") and not is_prime(p):
-        raise BadInput(f"p = {p} is not prime, so {name} mod {p} has no inverses", f"use a prime, e.g. {_next_prime(p)}")
+        raise BadInput(
+            f"p = {p} is not prime, so {name} mod {p} has no inverses", f"use a prime, e.g. {_next_prime(p)}"
+        )
     a, b = np.divmod(np.arange(p * p), p)
     if name == "division":
         a, b = a[b != 0], b[b != 0]

@@ -4,8 +4,8 @@ The loss is the centred square
 
 .. math:: L = \\frac{1}{2B} \\lVert P_\\perp (Y - \\hat Y) \\rVert_F^2
 
-with :math:`P_\\perp` the projection that takes away the mean over the B rows (Cullen et al. 2026, section 3). As it does
-not see a constant added to the outputs, answers are read after the outputs got the mean of the training targets.
+with :math:`P_\\perp` the projection that takes away the mean over the B rows (Cullen et al. 2026, section 3). It does
+not see a constant added to the outputs, so answers are read after the outputs got the mean of the training targets.
 
 Everything random at a step is a function of the seed and the step, so a state that was stored goes on to the same bits.
 """
@@ -103,7 +103,7 @@ def checkpoint_steps(steps: int, many: int = 20) -> list[int]:
     """Steps to keep: half of them evenly spaced in log time, half evenly in time, with the first and the last."""
     half = max(2, (many + 1) // 2)
     logs, evenly = np.geomspace(1, steps, half), np.linspace(0, steps, many - half + 2)
-    return sorted({int(round(step)) for step in (0, *logs, *evenly)})
+    return sorted({round(float(step)) for step in (0, *logs, *evenly)})
 
 
 def minibatches(seed: int, start: int, stop: int, n: int, batch: int) -> np.ndarray:
@@ -124,7 +124,7 @@ def centred_loss(outputs: Any, labels: Any) -> Any:
 
 
 def evaluate(apply: Callable[..., Any], params: Params, train: Any, validation: Any) -> Any:
-    """The four :data:`CURVES` of weights on (tokens, labels) of both parts.
+    """Losses on (tokens, labels) of the training and the validation part, and how many rows of each are right.
 
     Before the largest output is taken for the answer, outputs are shifted by what makes their mean over the training
     rows that of the training targets: the loss does not fix it.
@@ -134,15 +134,15 @@ def evaluate(apply: Callable[..., Any], params: Params, train: Any, validation: 
     outputs, others = apply(params, train[0]), apply(params, validation[0])
     shift = jnp.mean(_one_hot(train[1], outputs.shape[1]) - outputs, axis=0)
 
-    def accuracy(given: Any, labels: Any) -> Any:
-        return jnp.sum(jnp.argmax(given + shift, axis=1) == labels) / labels.shape[0]
+    def right(given: Any, labels: Any) -> Any:
+        return jnp.sum(jnp.argmax(given + shift, axis=1) == labels).astype(jnp.float32)
 
     return jnp.stack(
         [
             centred_loss(outputs, train[1]),
             centred_loss(others, validation[1]),
-            accuracy(outputs, train[1]),
-            accuracy(others, validation[1]),
+            right(outputs, train[1]),
+            right(others, validation[1]),
         ]
     )
 
@@ -185,6 +185,7 @@ class Loop:
 
         self.network, self.rule, self.members = network, rule, members
         self.batch, self.log_every, self.n = batch, log_every, len(data[0][0])
+        self.others = task.rows - self.n
         self.single = len(members.seeds) == 1
         tokens, labels = task.tokens.astype(np.int32), task.labels.astype(np.int32)
         rows = [np.stack(part) for part in zip(*data, strict=True)]
@@ -273,7 +274,7 @@ class Loop:
         return one(params, data) if self.single else jax.vmap(one)(params, data)
 
     def _named(self, steps: np.ndarray, logs: np.ndarray) -> dict[str, np.ndarray]:
-        logs = logs[:, None] if self.single else logs
+        logs = (logs[:, None] if self.single else logs) / np.array([1, 1, self.n, self.others])  # exact: 318/318 is 1
         return {"step": steps, **{name: logs[..., place] for place, name in enumerate(CURVES)}}
 
     def _inside(self, tree: Any) -> Any:
