@@ -12,7 +12,7 @@ pytestmark = pytest.mark.bare
 
 NAMES = {
     "phasecast": "BadInput Comparison LLC Measurement PhasecastError Prediction Problem Refused Status Verdict claims "
-    "coefficients core demo lab llc llc_sweep llc_trajectory local_free_energy models report sampling torch",
+    "coefficients core demo grokking lab llc llc_sweep llc_trajectory local_free_energy models report sampling torch",
     "phasecast.core": "Claim ClaimVerdict Comparison Finding Measurement Prediction Problem RecipeCheck Result Status "
     "Verdict float64",
     "phasecast.models": "LANDSCAPES Landscape fourier_solution gibbs_coefficient matrix_product modular_table "
@@ -24,6 +24,8 @@ NAMES = {
     "monomial newton nmf ntk_coefficient of_landscape product quadratic rank_mod_prime "
     "reduced_rank relu reparametrise sgd_temperature sum_of_powers symmetric_factorisation tanh temperature_ladder "
     "union volume_scaling",
+    "phasecast.grokking": "Network Piece Task checkpoint_steps crossings effective_width grokking_severity mlp "
+    "quadratic split task train transformer",
     "phasecast.claims": "Claim ClaimVerdict Finding RecipeCheck Verification all_claims find verify",
     "phasecast.lab": "Captioned Chunk Conclusion DataFile Factory LocalEngine RECIPES Recipe Run Spec Store Sweep "
     "Swept Table find_recipe load make_sweep read_sweep resume run sweep",
@@ -53,6 +55,13 @@ SIGNATURES = {
     "coefficients.newton": "(polynomial)",
     "coefficients.ideal": "(*monomials)",
     "coefficients.sgd_temperature": "(loss, params, data, lr, batch)",
+    "grokking.task": "(name='addition', p=23, *, degree=5, bits=10, relevant=3)",
+    "grokking.split": "(task, fraction, seed=0, *, count=None)",
+    "grokking.quadratic": "(task, width, activation='square')",
+    "grokking.mlp": "(task, width, depth=2, activation='relu')",
+    "grokking.transformer": "(task, width, layers=2, heads=4)",
+    "grokking.train": "(task, network, *, steps, fraction=0.4, count=None, lr=0.001, weight_decay=0.0001, batch=None, "
+    "optimiser='adam', seeds=0, log_every=20, checkpoints=(), state=None)",
     "llc": "(loss, params=None, data=None, *, n=None, nbeta=None, gamma=None, prior=None, only=None, sampler='auto', "
     "chains=8, target=0.02, max_grads=None, seed=0)",
     "torch.llc": "(module, data, loss, *, n=None, nbeta=None, gamma=None, prior=None, only=None, sampler='auto', "

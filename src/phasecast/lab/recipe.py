@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from phasecast.core import codec
 from phasecast.core.errors import BadInput, unknown
 from phasecast.core.results import Comparison, Measurement, Prediction, Result, Status, show
 from phasecast.lab import fingerprint, reference
@@ -74,10 +75,14 @@ class Row:
 
 @dataclass(frozen=True)
 class Conclusion:
-    """What the results say: named comparisons, predictions or measurements, and a sentence."""
+    """What the results say: named comparisons, predictions or measurements, a sentence, and plain numbers for scripts.
+
+    ``numbers`` are read off the results as they are (a step, an accuracy); None is a number that there is not.
+    """
 
     answers: Mapping[str, Result]
     sentence: str = ""
+    numbers: Mapping[str, float | int | None] = field(default_factory=dict)
 
     @property
     def status(self) -> Status:
@@ -97,6 +102,7 @@ class Conclusion:
             "sentence": self.sentence,
             "verdicts": {verdict: verdicts.count(verdict) for verdict in sorted(set(verdicts))},
             "answers": {name: answer.plain() for name, answer in self.answers.items()},
+            "numbers": {name: codec.plain(number) for name, number in self.numbers.items()},
         }
 
 
@@ -140,6 +146,7 @@ class Recipe:
 
 
 RECIPES: dict[str, str] = {
+    "grokking": "phasecast.lab.recipes.grokking",
     "llc": "phasecast.lab.recipes.local_coefficient",
     "toy-landscapes": "phasecast.lab.recipes.toy_landscapes",
 }

@@ -1,0 +1,165 @@
+"""What learns? Small networks as pairs of pure functions, weights drawn as ``torch.nn.Linear`` draws them.
+
+The first layer acts on one-hot operands side by side, x = (e_a, e_b), so that it is a sum of look-ups,
+
+.. math:: W^\\top x = W_a + W_{p+b},
+
+and no product with zeros is ever computed. A weight matrix with f inputs starts uniform in ±1/√f: with this start, the
+default of torch, the runs of Cullen et al. 2026 (appendix H.1) come out as published.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from phasecast.core.errors import BadInput, unknown, whole_number
+from phasecast.grokking.tasks import Task
+
+Params = dict[str, Any]
+ACTIVATIONS = ("square", "relu", "gelu", "tanh", "identity")
+NETWORKS = ("quadratic", "mlp", "transformer")
+
+
+@dataclass(frozen=True)
+class Network:
+    """A network for one task.
+
+    Parameters
+    ----------
+    name: what tables call it.
+    init: ``init(seed)``: float32 weights as a flat dict of numpy arrays.
+    apply: ``apply(params, tokens)``: outputs (rows, classes) for tokens (rows, places).
+    readout: the name of the weights (classes, units) that read the last hidden units, None where there are none.
+    """
+
+    name: str
+    init: Callable[[int], Params]
+    apply: Callable[[Params, Any], Any]
+    readout: str | None = None
+
+
+def network(name: str, task: Task, width: int) -> Network:
+    """A network by its name."""
+    if name not in NETWORKS:
+        raise unknown("network", name, NETWORKS)
+    return {"quadratic": quadratic, "mlp": mlp, "transformer": transformer}[name](task, width)
+
+
+def quadratic(task: Task, width: int, activation: str = "square") -> Network:
+    """f(x) = V σ(Wᵀx) with σ(h) = h² (Cullen et al. 2026, section 3) or another activation; no biases.
+
+    ``W`` has shape (inputs, width), ``V`` (classes, width).
+    """
+    whole_number("width", width, 1)
+    sigma = _activation(activation)
+
+    def init(seed: int) -> Params:
+        draw = _Draw(seed)
+        return {"W": draw((task.inputs, width), task.inputs), "V": draw((task.classes, width), width)}
+
+    def apply(params: Params, tokens: Any) -> Any:
+        return sigma(look_up(params["W"], tokens, task.operands)) @ params["V"].T
+
+    return Network("quadratic" if activation == "square" else f"quadratic with {activation}", init, apply, "V")
+
+
+def mlp(task: Task, width: int, depth: int = 2, activation: str = "relu") -> Network:
+    """A multilayer perceptron with biases and ``depth`` hidden layers, all ``width`` wide, on the one-hot operands."""
+    whole_number("width", width, 1)
+    whole_number("depth", depth, 1)
+    sigma = _activation(activation)
+
+    def init(seed: int) -> Params:
+        draw = _Draw(seed)
+        params = {"W": draw((task.inputs, width), task.inputs), "b": draw((width,), task.inputs)}
+        for layer in range(1, depth):
+            params |= {f"W{layer}": draw((width, width), width), f"b{layer}": draw((width,), width)}
+        return params | {"V": draw((task.classes, width), width), "c": draw((task.classes,), width)}
+
+    def apply(params: Params, tokens: Any) -> Any:
+        hidden = sigma(look_up(params["W"], tokens, task.operands) + params["b"])
+        for layer in range(1, depth):
+            hidden = sigma(hidden @ params[f"W{layer}"] + params[f"b{layer}"])
+        return hidden @ params["V"].T + params["c"]
+
+    return Network("mlp", init, apply, "V")
+
+
+def transformer(task: Task, width: int, layers: int = 2, heads: int = 4) -> Network:
+    """A small transformer that reads the operands and an "=" and answers at the "=" (appendix H.3.1).
+
+    Learned embeddings of tokens and places; in each layer ``heads`` heads that see every place and a ReLU layer of
+    4·width units, both after a normalisation without weights and added to the stream.
+    """
+    whole_number("width", width, 1)
+    whole_number("layers", layers, 1)
+    if width % whole_number("heads", heads, 1):
+        raise BadInput(f"a width of {width} does not divide into {heads} heads", f"use a multiple of {heads}")
+    places, size = task.places + 1, width // heads
+
+    def init(seed: int) -> Params:
+        draw = _Draw(seed)
+        params = {"embed": draw((task.operands + 1, width), width), "place": draw((places, width), width)}
+        for layer in range(layers):
+            params |= {f"{name}{layer}": draw((width, width), width) for name in ("query", "key", "value", "mix")}
+            params |= {
+                f"up{layer}": draw((width, 4 * width), width),
+                f"down{layer}": draw((4 * width, width), 4 * width),
+            }
+        return params | {"V": draw((task.classes, width), width)}
+
+    def apply(params: Params, tokens: Any) -> Any:
+        import jax
+        import jax.numpy as jnp
+
+        equals = jnp.full((tokens.shape[0], 1), task.operands, tokens.dtype)
+        stream = params["embed"][jnp.concatenate([tokens, equals], axis=1)] + params["place"]
+        for layer in range(layers):
+            x = _normalised(stream)
+            query, key, value = (
+                (x @ params[f"{name}{layer}"]).reshape(-1, places, heads, size) for name in ("query", "key", "value")
+            )
+            weights = jax.nn.softmax(jnp.einsum("nihs,njhs->nhij", query, key) / math.sqrt(size))
+            mixed = jnp.einsum("nhij,njhs->nihs", weights, value).reshape(-1, places, width)
+            stream = stream + mixed @ params[f"mix{layer}"]
+            stream = stream + jax.nn.relu(_normalised(stream) @ params[f"up{layer}"]) @ params[f"down{layer}"]
+        return _normalised(stream[:, -1]) @ params["V"].T
+
+    return Network("transformer", init, apply)
+
+
+def look_up(weights: Any, tokens: Any, operands: int) -> Any:
+    """Wᵀx for one-hot operands side by side: the sum over the places of one row of W each."""
+    rows = [weights[place * operands + tokens[:, place]] for place in range(tokens.shape[1])]
+    return sum(rows[1:], rows[0])
+
+
+class _Draw:
+    """Weights uniform in ±1/√inputs, one after another from one seed."""
+
+    def __init__(self, seed: int):
+        self._rng = np.random.default_rng([seed, 1])
+
+    def __call__(self, shape: tuple[int, ...], inputs: int) -> np.ndarray:
+        return (self._rng.uniform(-1, 1, shape) / math.sqrt(inputs)).astype(np.float32)
+
+
+def _activation(name: str) -> Callable[[Any], Any]:
+    import jax
+    import jax.numpy as jnp
+
+    known = {"square": jnp.square, "relu": jax.nn.relu, "gelu": jax.nn.gelu, "tanh": jnp.tanh, "identity": lambda h: h}
+    if name not in known:
+        raise unknown("activation", name, ACTIVATIONS)
+    return known[name]
+
+
+def _normalised(x: Any) -> Any:
+    import jax.numpy as jnp
+
+    return x / jnp.sqrt(jnp.mean(x * x, axis=-1, keepdims=True) + 1e-6)

@@ -1,0 +1,331 @@
+"""How does it learn? Thousands of steps of an optimiser in one compiled loop, for many seeds and settings at once.
+
+The loss is the centred square
+
+.. math:: L = \\frac{1}{2B} \\lVert P_\\perp (Y - \\hat Y) \\rVert_F^2
+
+with :math:`P_\\perp` the projection that takes away the mean over the B rows (Cullen et al. 2026, section 3). It does
+not see a constant added to the outputs, so answers are read after the outputs got the mean of the training targets.
+
+Everything random at a step is a function of the seed and the step, so a state that was stored goes on to the same bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from phasecast.core.errors import BadInput, whole_number
+from phasecast.grokking.networks import Network, Params
+from phasecast.grokking.optimisers import Optimiser, optimiser
+from phasecast.grokking.tasks import Task, split
+
+CURVES = ("train_loss", "validation_loss", "train_accuracy", "validation_accuracy")
+DISPATCHES = (5000, 2500, 1000, 500, 250, 100, 50)  # steps in one call of the compiled loop
+DRAWN_TOGETHER = 50  # minibatches that come from one random generator; divides every dispatch
+WORK = 2e11  # floating-point operations in a dispatch, about a second or two of one core
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Training up to ``step``.
+
+    Parameters
+    ----------
+    step: steps done.
+    state: all that is needed to go on: ``params``, ``moments``, ``step``, ``diverged``; arrays lead with the members.
+    curves: ``step`` (logged,) and the four :data:`CURVES` (logged, members) since the piece before.
+    at_checkpoint: whether this step was asked for as a checkpoint.
+    diverged: (members,) the first logged step with a loss that is no number, −1 where there is none.
+    number, total: pieces so far, and in all.
+    """
+
+    step: int
+    state: dict[str, Any]
+    curves: dict[str, np.ndarray]
+    at_checkpoint: bool
+    diverged: np.ndarray
+    number: int
+    total: int
+
+    def params(self, member: int = 0) -> Params:
+        """The weights of one member."""
+        return {name: leaf[member] for name, leaf in self.state["params"].items()}
+
+
+def train(
+    task: Task,
+    network: Network,
+    *,
+    steps: int,
+    fraction: float = 0.4,
+    count: int | None = None,
+    lr: float | Sequence[float] = 1e-3,
+    weight_decay: float | Sequence[float] = 1e-4,
+    batch: int | None = None,
+    optimiser: str = "adam",
+    seeds: int | Sequence[int] = 0,
+    log_every: int = 20,
+    checkpoints: Iterable[int] = (),
+    state: dict[str, Any] | None = None,
+) -> Iterator[Piece]:
+    """Train a network on a part of a task's table; yields a :class:`Piece` at each checkpoint and in between.
+
+    ``seeds``, ``lr`` and ``weight_decay`` may be lists of one length: then as many members are trained side by side. A
+    seed chooses training rows, first weights and minibatches. Without ``batch`` every step sees all training rows, else
+    ``batch`` of them drawn without replacement at each step. ``state`` is that of an earlier piece, to go on from.
+    A member whose loss is no number any more stays as it is; when all are, the training stops.
+
+    >>> from phasecast.grokking import quadratic, task
+    >>> table = task("addition", 5)
+    >>> *_, last = train(table, quadratic(table, 16), steps=40, fraction=0.8)
+    >>> last.step, last.params()["V"].shape
+    (40, (5, 16))
+    """
+    members = Members.of(seeds, lr, weight_decay)
+    data = [split(task, fraction, seed, count=count) for seed in members.seeds]
+    n = len(data[0][0])
+    whole_number("steps", steps, 1)
+    whole_number("log_every", log_every, 1)
+    if batch is not None and whole_number("batch", batch, 2) > n:
+        raise BadInput(f"a batch of {batch} is larger than the {n} training rows", f"use at most {n}, or null for all")
+    wanted = sorted({int(step) for step in checkpoints})
+    if wanted and not 0 <= wanted[0] <= wanted[-1] <= steps:
+        raise BadInput(f"checkpoints from step {wanted[0]} to {wanted[-1]}", f"use steps from 0 to {steps}")
+    loop = Loop(task, network, _optimiser(optimiser), data, members, batch, log_every)
+    return _pieces(loop, steps, wanted, state)
+
+
+def checkpoint_steps(steps: int, many: int = 20) -> list[int]:
+    """Steps to keep: half of them evenly spaced in log time, half evenly in time, with the first and the last."""
+    half = max(2, (many + 1) // 2)
+    logs, evenly = np.geomspace(1, steps, half), np.linspace(0, steps, many - half + 2)
+    return sorted({round(float(step)) for step in (0, *logs, *evenly)})
+
+
+def minibatches(seed: int, start: int, stop: int, n: int, batch: int) -> np.ndarray:
+    """(stop − start, batch) rows of the minibatches of these steps, each without replacement from n."""
+    first, last = start // DRAWN_TOGETHER, -(-stop // DRAWN_TOGETHER)
+    rows = np.broadcast_to(np.arange(n, dtype=np.int32), (DRAWN_TOGETHER, n))
+    drawn = [np.random.default_rng([seed, 2, unit]).permuted(rows, axis=1)[:, :batch] for unit in range(first, last)]
+    return np.concatenate(drawn)[start - first * DRAWN_TOGETHER : stop - first * DRAWN_TOGETHER]
+
+
+def centred_loss(outputs: Any, labels: Any) -> Any:
+    """½‖P⊥(Y − Ŷ)‖²/B of outputs (B, classes) against one-hot labels."""
+    import jax.numpy as jnp
+
+    residual = outputs - _one_hot(labels, outputs.shape[1])
+    residual = residual - jnp.mean(residual, axis=0)
+    return 0.5 * jnp.sum(residual * residual) / outputs.shape[0]
+
+
+def evaluate(apply: Callable[..., Any], params: Params, train: Any, validation: Any) -> Any:
+    """Losses on (tokens, labels) of the training and the validation part, and how many rows of each are right.
+
+    Before the largest output is taken for the answer, outputs are shifted by what makes their mean over the training
+    rows that of the training targets: the loss does not fix it.
+    """
+    import jax.numpy as jnp
+
+    outputs, others = apply(params, train[0]), apply(params, validation[0])
+    shift = jnp.mean(_one_hot(train[1], outputs.shape[1]) - outputs, axis=0)
+
+    def right(given: Any, labels: Any) -> Any:
+        return jnp.sum(jnp.argmax(given + shift, axis=1) == labels).astype(jnp.float32)
+
+    return jnp.stack(
+        [
+            centred_loss(outputs, train[1]),
+            centred_loss(others, validation[1]),
+            right(outputs, train[1]),
+            right(others, validation[1]),
+        ]
+    )
+
+
+@dataclass(frozen=True)
+class Members:
+    """What differs between networks that are trained side by side."""
+
+    seeds: tuple[int, ...]
+    lr: np.ndarray
+    weight_decay: np.ndarray
+
+    @classmethod
+    def of(cls, seeds: Any, lr: Any, weight_decay: Any) -> Members:
+        try:
+            drawn, rates, decays = np.broadcast_arrays(*map(np.atleast_1d, (seeds, lr, weight_decay)))
+        except ValueError:
+            raise BadInput("seeds, lr and weight_decay have different lengths", "give lists of one length") from None
+        if not (np.all(rates > 0) and np.all(np.isfinite(rates))):
+            raise BadInput(f"a learning rate of {np.min(rates):g}", "use a positive number")
+        if not np.all(decays >= 0):
+            raise BadInput(f"a weight decay of {np.min(decays):g}", "use 0 or a positive number")
+        return cls(tuple(map(int, drawn)), rates.astype(np.float32), decays.astype(np.float32))
+
+
+class Loop:
+    """The compiled training of all members of one setting."""
+
+    def __init__(
+        self,
+        task: Task,
+        network: Network,
+        rule: Optimiser,
+        data: list[tuple[np.ndarray, np.ndarray]],
+        members: Members,
+        batch: int | None,
+        log_every: int,
+    ):
+        import jax
+
+        self.network, self.rule, self.members = network, rule, members
+        self.batch, self.log_every, self.n = batch, log_every, len(data[0][0])
+        self.others = task.rows - self.n
+        self.single = len(members.seeds) == 1
+        tokens, labels = task.tokens.astype(np.int32), task.labels.astype(np.int32)
+        rows = [np.stack(part) for part in zip(*data, strict=True)]
+        self.data = self._inside(tuple((tokens[part], labels[part]) for part in rows))
+        self.hyper = self._inside((members.lr, members.weight_decay))
+        weights = sum(leaf.size for leaf in network.init(0).values())
+        work = 6 * weights * (batch or self.n) * len(members.seeds)
+        self.dispatch = next((steps for steps in DISPATCHES if steps * work <= WORK), DISPATCHES[-1])
+        self._advance = jax.jit(self._run, donate_argnums=(0, 1))
+        self._evaluate = jax.jit(self._curves)
+
+    def start(self) -> dict[str, Any]:
+        """The state before the first step."""
+        drawn = [self.network.init(seed) for seed in self.members.seeds]
+        params = {name: np.stack([one[name] for one in drawn]) for name in drawn[0]}
+        moments = [{name: np.zeros_like(leaf) for name, leaf in params.items()} for _ in range(self.rule.moments)]
+        return {"params": params, "moments": moments, "step": 0, "diverged": np.full(len(drawn), -1)}
+
+    def advance(self, state: dict[str, Any], stop: int) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        """Go on to step ``stop``: the state there, and the curves at the logged steps from the state's to before it."""
+        import jax
+
+        start = int(state["step"])
+        batches = None
+        if self.batch is not None:
+            drawn = [minibatches(seed, start, stop, self.n, self.batch) for seed in self.members.seeds]
+            padded = np.zeros((len(drawn), self.dispatch, self.batch), np.int32)  # one shape, one compilation
+            padded[:, : stop - start] = drawn
+            batches = self._inside(padded) if self.single else padded.swapaxes(0, 1)
+        params, moments = self._inside((state["params"], tuple(state["moments"])))
+        params, moments, logs = self._advance(params, moments, start, stop, batches, self.data, self.hyper)
+        steps = np.arange(-(-start // self.log_every), -(-stop // self.log_every)) * self.log_every
+        found = jax.tree.map(np.array, self._outside((params, moments)))  # copies: the buffers are used again
+        state = {"params": found[0], "moments": list(found[1]), "step": stop, "diverged": state["diverged"]}
+        return state, self._named(steps, np.asarray(logs)[: len(steps)])
+
+    def evaluated(self, state: dict[str, Any]) -> dict[str, np.ndarray]:
+        """One row of the curves, at a state."""
+        row = np.asarray(self._evaluate(self._inside(state["params"]), self.data))
+        return self._named(np.array([state["step"]]), row[None])
+
+    def _run(self, params: Any, moments: Any, start: Any, stop: Any, batches: Any, data: Any, hyper: Any) -> Any:
+        import jax
+        import jax.numpy as jnp
+
+        every = self.log_every
+        size = () if self.single else (len(self.members.seeds),)
+        logs = jnp.zeros((self.dispatch // every + 2, *size, len(CURVES)), jnp.float32)
+        step_of_all = self._step if self.single else jax.vmap(self._step, in_axes=(0, 0, None, 0, 0, 0))
+
+        def body(carry: Any) -> Any:
+            step, params, moments, logs = carry
+            logs = jax.lax.cond(
+                step % every == 0,
+                lambda: logs.at[step // every - (start + every - 1) // every].set(self._curves(params, data)),
+                lambda: logs,
+            )
+            rows = None if batches is None else batches[step - start]
+            params, moments = step_of_all(params, moments, step + 1.0, rows, data[0], hyper)
+            return step + 1, params, moments, logs
+
+        return jax.lax.while_loop(lambda carry: carry[0] < stop, body, (start, params, moments, logs))[1:]
+
+    def _step(self, params: Any, moments: Any, step: Any, rows: Any, train: Any, hyper: Any) -> Any:
+        import jax
+
+        tokens, labels = train if rows is None else (train[0][rows], train[1][rows])
+        gradient = jax.grad(lambda params: centred_loss(self.network.apply(params, tokens), labels))(params)
+        lr, decay = hyper
+        moved = {
+            name: self.rule.update(leaf, gradient[name], tuple(kind[name] for kind in moments), step, lr, decay)
+            for name, leaf in params.items()
+        }
+        kinds = range(self.rule.moments)
+        return (
+            {name: weight for name, (weight, _) in moved.items()},
+            tuple({name: kept[kind] for name, (_, kept) in moved.items()} for kind in kinds),
+        )
+
+    def _curves(self, params: Any, data: Any) -> Any:
+        import jax
+
+        def one(params: Any, data: Any) -> Any:
+            return evaluate(self.network.apply, params, *data)
+
+        return one(params, data) if self.single else jax.vmap(one)(params, data)
+
+    def _named(self, steps: np.ndarray, logs: np.ndarray) -> dict[str, np.ndarray]:
+        logs = (logs[:, None] if self.single else logs) / np.array([1, 1, self.n, self.others])  # exact: 318/318 is 1
+        return {"step": steps, **{name: logs[..., place] for place, name in enumerate(CURVES)}}
+
+    def _inside(self, tree: Any) -> Any:
+        """A single member has no axis of its own in the loop."""
+        import jax
+
+        return jax.tree.map(lambda leaf: leaf[0], tree) if self.single else tree
+
+    def _outside(self, tree: Any) -> Any:
+        import jax
+
+        return jax.tree.map(lambda leaf: leaf[None], tree) if self.single else tree
+
+
+def _pieces(loop: Loop, steps: int, wanted: list[int], state: dict[str, Any] | None) -> Iterator[Piece]:
+    """A piece at every multiple of the dispatch, at every checkpoint and at the end."""
+    begins = state is None
+    state = loop.start() if state is None else state
+    stops = sorted({*wanted, *range(loop.dispatch, steps, loop.dispatch), steps})
+    for number, stop in enumerate(stops, start=1):
+        if stop < state["step"] or (stop == state["step"] and not begins) or np.all(state["diverged"] >= 0):
+            continue
+        state, curves = loop.advance(state, stop) if stop else (state, loop.evaluated(state))
+        if not stop:
+            curves = {name: column[:0] for name, column in curves.items()}  # the first advance logs step 0
+        if stop == steps:
+            last = loop.evaluated(state)
+            curves = {name: np.concatenate([column, last[name]]) for name, column in curves.items()}
+        state, curves = _look_for_divergence(state, curves)
+        over = bool(np.all(state["diverged"] >= 0))
+        total = number if over else len(stops)
+        yield Piece(stop, state, curves, stop in wanted or over, state["diverged"], number, total)
+
+
+def _look_for_divergence(state: dict[str, Any], curves: dict[str, np.ndarray]) -> tuple[dict, dict]:
+    """Note the first logged step at which each member's loss is no number; cut the curves where all members' are."""
+    broken = np.logical_or.accumulate(~np.isfinite(curves["train_loss"]), axis=0) | (state["diverged"] >= 0)
+    if not broken.any():
+        return state, curves
+    first = np.where(broken.any(axis=0), curves["step"][broken.argmax(axis=0)], -1)
+    diverged = np.where(state["diverged"] >= 0, state["diverged"], first)
+    if broken.all(axis=1).any():
+        keep = int(broken.all(axis=1).argmax()) + 1
+        curves = {name: column[:keep] for name, column in curves.items()}
+    return {**state, "diverged": diverged}, curves
+
+
+def _one_hot(labels: Any, classes: int) -> Any:
+    import jax.numpy as jnp
+
+    return (labels[:, None] == jnp.arange(classes)).astype(jnp.float32)
+
+
+_optimiser = optimiser
