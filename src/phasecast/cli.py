@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from cyclopts import App
 
 COMMANDS = {
-    "demo": "measure λ of small landscapes beside its exact value, and write a report (ten seconds)",
+    "demo": "train a network that groks, follow its λ̂ beside the exact values, and write a report (about a minute)",
     "coefficient": "exact learning coefficient λ and multiplicity of a network or a polynomial",
     "llc": "sampled learning coefficient λ̂ of your own model, with an error bar",
     "run": "run a recipe; finished runs are returned, interrupted ones go on",

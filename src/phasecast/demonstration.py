@@ -6,10 +6,10 @@ from pathlib import Path
 
 from phasecast import lab, report
 
-RECIPE = "toy-landscapes"
+RECIPE = "grokking"
 
 
 def demo(*, store: str | Path | None = None, quiet: bool = False) -> Path:
-    """Measure λ of the small landscapes beside its exact value; the path of the HTML report."""
+    """Train a network that learns by heart first and by rule later, with λ̂ on the way; the path of the HTML report."""
     run = lab.run(RECIPE, store=store, quiet=quiet)
     return report.write(run)

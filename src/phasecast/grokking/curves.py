@@ -69,11 +69,16 @@ def grokking_severity(steps: Any, train: Any, validation: Any) -> Measurement:
     return Measurement(value, error, Status.REFUSED, facts, error_kind="quadrature", reasons=[reason], name="GSM")
 
 
+def alive(readout: Any) -> np.ndarray:
+    """Which hidden units have a column of the read-out V (classes, units) longer than 10⁻² of the longest."""
+    length = np.linalg.norm(np.asarray(readout, dtype=float), axis=0)
+    return length > ALIVE * length.max()
+
+
 def effective_width(readout: Any) -> int:
-    """K_eff: hidden units whose column of the read-out V (classes, units) is longer than 10⁻² of the longest.
+    """K_eff, how many hidden units are :func:`alive`.
 
     >>> effective_width(np.array([[1.0, 0.0, 0.5], [0.0, 0.001, 0.5]]))
     2
     """
-    length = np.linalg.norm(np.asarray(readout, dtype=float), axis=0)
-    return int(np.sum(length > ALIVE * length.max()))
+    return int(np.sum(alive(readout)))

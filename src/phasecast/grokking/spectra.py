@@ -14,9 +14,8 @@ from typing import Any
 import numpy as np
 
 from phasecast.core.errors import BadInput
+from phasecast.grokking.curves import alive
 from phasecast.grokking.hidden import Params, centred, checked_pairs, checked_weights, hidden
-
-LIVE = 1e-2  # units whose ‖V_j‖ is below this share of the largest are dead
 
 
 def power(block: Any) -> np.ndarray:
@@ -78,8 +77,7 @@ def neuron_spectra(params: Params, p: int) -> NeuronSpectra:
     frequencies, shares = best_frequency(first, second)
     spectra = power(first), power(second), power(V)
     leading = [one[1:].argmax(axis=0) for one in spectra]
-    norms = np.linalg.norm(V, axis=0)
-    live = norms > LIVE * norms.max()
+    live = alive(V)
     return NeuronSpectra(
         *spectra,
         frequencies=frequencies,

@@ -1,7 +1,8 @@
 """When does it generalise? A small network learns the table of a rule, first by heart and, if all goes well, by rule.
 
 One training, with its losses and accuracies along the way, the weights at checkpoints, when each accuracy was reached,
-the grokking severity and the effective width; with λ̂ at each checkpoint if asked for.
+the grokking severity and the effective width; at each checkpoint λ̂ on the training rows, as a paper samples it beside
+it, and what else shows how the network changes; when each curve changed, and in which order.
 """
 
 from __future__ import annotations
@@ -14,10 +15,14 @@ from pydantic import Field, model_validator
 
 from phasecast.core.errors import BadInput
 from phasecast.core.results import Measurement, Result, Status
+from phasecast.grokking.along import OBSERVED, observe
 from phasecast.grokking.curves import crossings, effective_width, grokking_severity
 from phasecast.grokking.networks import Network, mlp, quadratic, transformer
+from phasecast.grokking.predictions import exact_lines
+from phasecast.grokking.ridge import ridge_solution
+from phasecast.grokking.story import Story, in_words, tell
 from phasecast.grokking.tasks import Task, split, task
-from phasecast.grokking.training import CURVES, Piece, checkpoint_steps, train
+from phasecast.grokking.training import CURVES, Piece, centred_loss, checkpoint_steps, train
 from phasecast.lab.recipe import Captioned, Chunk, Conclusion, Recipe
 from phasecast.lab.spec import Spec
 from phasecast.lab.tables import Table
@@ -26,9 +31,11 @@ if TYPE_CHECKING:
     import xarray as xr
 
 STATUSES = (Status.OK, Status.WARNING, Status.REFUSED)
-MEASURED = ("value", "error", "status")
-NBETA, GAMMA = 30.0, 5.0  # appendix H.1
-TARGET = 0.03
+MEASURED = ("value", "error", "status", "paper_value", "paper_error")
+CHAINS = 4
+TARGET = 0.01
+PAPER = {"step_size": 1e-4, "draws": 600, "burn_in": 100}  # Cullen et al. 2026, appendix H.1, with three chains
+PAPER_CHAINS = 3
 
 
 class Grokking(Spec):
@@ -52,7 +59,11 @@ class Grokking(Spec):
     optimiser: Literal["adam", "adamw", "sgd"] = Field("adam", description="adam has the L2 term in the gradient")
     log_every: int = Field(20, ge=1, description="steps between logged losses and accuracies")
     checkpoints: int = Field(20, ge=2, le=1000, description="about how many times weights are kept")
-    llc: bool = Field(False, description="whether to sample λ̂ at each checkpoint")
+    llc: bool = Field(True, description="whether to sample λ̂ at each checkpoint, and to look at the weights there")
+    nbeta: float = Field(30.0, gt=0, description="inverse temperature nβ of λ̂; 30 is the paper's")
+    gamma: float = Field(5.0, gt=0, description="pull γ of λ̂ towards the checkpoint; 5 is the paper's")
+    sampler: Literal["auto", "hmc", "langevin"] = Field("auto", description="how λ̂ is sampled")
+    paper_mode: bool = Field(True, description="whether to sample λ̂ also as the paper does, by SGLD with ε = 1e-4")
 
     @model_validator(mode="after")
     def _possible(self) -> Self:
@@ -80,10 +91,17 @@ def network_of(spec: Grokking, table: Task) -> Network:
     return quadratic(table, spec.width, spec.activation or "square")
 
 
+def observable(spec: Grokking) -> bool:
+    """Whether the network is the one that the theory is about, on pairs modulo p."""
+    square = spec.network == "quadratic" and spec.activation in (None, "square")
+    return spec.llc and square and spec.task in ("addition", "subtraction", "multiplication", "division")
+
+
 def work(spec: Grokking, state: Any) -> Iterator[Chunk]:
     """A piece of the training a chunk; at a checkpoint its weights are kept, and λ̂ is sampled if asked for."""
     table = table_of(spec)
     network = network_of(spec, table)
+    watch = Watch(spec, table, network) if spec.llc else None
     pieces = train(
         table,
         network,
@@ -103,11 +121,17 @@ def work(spec: Grokking, state: Any) -> Iterator[Chunk]:
         rows: dict[str, Any] = {"curves": curves}
         if piece.at_checkpoint:
             rows["checkpoints"] = _checkpoint_row(network, piece)
-            if spec.llc:
-                rows["llc"] = measure_checkpoint(spec, table, network, piece)
-        accuracy = curves["validation_accuracy"]
-        metric = ("validation accuracy", float(accuracy[-1])) if len(accuracy) else None
-        yield Chunk(piece.state, rows, piece.number, piece.total, metric)
+            if watch is not None:
+                rows |= watch.rows(piece)
+        yield Chunk(piece.state, rows, piece.number, piece.total, _metric(curves, rows))
+
+
+def _metric(curves: Mapping[str, np.ndarray], rows: Mapping[str, Any]) -> tuple[str, float] | None:
+    """What the progress bar shows: the newest λ̂, or else the validation accuracy."""
+    if "llc" in rows and np.isfinite(rows["llc"]["value"][0]):
+        return "λ̂", float(rows["llc"]["value"][0])
+    accuracy = curves["validation_accuracy"]
+    return ("validation accuracy", float(accuracy[-1])) if len(accuracy) else None
 
 
 def _checkpoint_row(network: Network, piece: Piece) -> dict[str, Any]:
@@ -117,23 +141,61 @@ def _checkpoint_row(network: Network, piece: Piece) -> dict[str, Any]:
     return {"step": np.array([piece.step]), "k_eff": np.array([alive]), **weights}
 
 
-def measure_checkpoint(spec: Grokking, table: Task, network: Network, piece: Piece) -> dict[str, Any]:
-    """λ̂ on the training rows at one checkpoint, as a row of the table ``llc``; refused where it is no minimum yet."""
-    from phasecast.coefficients.local import llc
-    from phasecast.grokking.training import centred_loss
+class Watch:
+    """λ̂ and the other numbers at checkpoints, on the training rows; compiled once."""
 
-    rows = split(table, spec.fraction, spec.seed)[0]
-    found = llc(
-        lambda params, data: centred_loss(network.apply(params, data[0]), data[1]),
-        piece.params(),
-        (table.tokens[rows].astype(np.int32), table.labels[rows].astype(np.int32)),
-        nbeta=NBETA,
-        gamma=GAMMA,
-        target=TARGET,
-        seed=spec.seed,
-    )
-    row = {"value": float(found.estimate), "error": float(found.error), "status": STATUSES.index(found.status)}  # pyright: ignore[reportArgumentType]
-    return {"step": np.array([piece.step]), **{name: np.array([row[name]]) for name in MEASURED}}
+    def __init__(self, spec: Grokking, table: Task, network: Network):
+        rows = split(table, spec.fraction, spec.seed)[0]
+        self.spec, self.network = spec, network
+        self.tokens, self.labels = table.tokens[rows].astype(np.int32), table.labels[rows].astype(np.int32)
+        self.first = network.init(spec.seed)
+        self.engine: Any = None
+
+    def rows(self, piece: Piece) -> dict[str, Any]:
+        """The rows of the tables ``llc`` and ``along`` for a checkpoint."""
+        params = {name: np.asarray(leaf) for name, leaf in piece.params().items()}
+        if not all(np.isfinite(leaf).all() for leaf in params.values()):  # broken down: nothing to look at
+            sampled = dict.fromkeys(MEASURED, np.nan) | {"status": STATUSES.index(Status.REFUSED)}
+            seen = {str(name): np.nan for name in OBSERVED}
+        else:
+            sampled = self._llc(params)
+            seen = self._along(params) if observable(self.spec) else {}
+        found = {"llc": _row(piece.step, sampled)}
+        if observable(self.spec):
+            found["along"] = _row(piece.step, seen)
+        return found
+
+    def _llc(self, params: Any) -> dict[str, float]:
+        """λ̂ on the training rows, and as the paper samples it; not ok where the checkpoint is no minimum yet."""
+        from phasecast.coefficients.local import chosen_sampler, estimate
+        from phasecast.sampling import Fixed
+        from phasecast.sampling.jax_engine import JaxEngine
+
+        spec, n = self.spec, len(self.tokens)
+        if self.engine is None:
+            self.engine = JaxEngine(
+                lambda params, data: centred_loss(self.network.apply(params, data[0]), data[1]),
+                params,
+                (self.tokens, self.labels),
+                precision="float32",
+            )
+        here = self.engine.moved_to(params)
+        kernel = chosen_sampler(spec.sampler)
+        found = estimate(here, n, spec.nbeta, spec.gamma, kernel, CHAINS, TARGET, None, spec.seed)
+        row = {"value": found.estimate, "error": found.error, "status": STATUSES.index(found.status)}
+        if spec.paper_mode:
+            fixed = Fixed("sgld", **PAPER)
+            paper = estimate(here, n, spec.nbeta, spec.gamma, fixed, PAPER_CHAINS, TARGET, None, spec.seed)
+            row |= {"paper_value": paper.estimate, "paper_error": paper.error}
+        return {name: float(np.asarray(row.get(name, np.nan))) for name in MEASURED}
+
+    def _along(self, params: Any) -> dict[str, float]:
+        spec = self.spec
+        return observe(params, self.first, self.tokens, self.labels, spec.p, nbeta=spec.nbeta, gamma=spec.gamma)
+
+
+def _row(step: int, numbers: Mapping[str, float]) -> dict[str, np.ndarray]:
+    return {"step": np.array([step]), **{name: np.array([float(number)]) for name, number in numbers.items()}}
 
 
 def layout(spec: Grokking) -> Mapping[str, Table]:
@@ -155,16 +217,17 @@ def layout(spec: Grokking) -> Mapping[str, Table]:
         ),
     }
     if spec.llc:
-        meanings = {"value": "λ̂ on the training rows", "status": "0 ok, 1 warning, 2 refused"}
-        kinds = {"step": "int64", "status": "int64"}
+        meanings = {"value": "λ̂ on the training rows", "status": "0 ok, 1 warning, 2 refused", "paper_value": "by SGLD"}
+        kinds = {"step": "int64"}
         tables["llc"] = Table("checkpoint", dict.fromkeys(("step", *MEASURED), ()), {}, meanings, kinds, 1)
+    if observable(spec):
+        tables["along"] = Table("checkpoint", dict.fromkeys(("step", *OBSERVED), ()), {}, {}, {"step": "int64"}, 1)
     return tables
 
 
 def conclude(spec: Grokking, results: xr.DataTree) -> Conclusion:
-    logged = results["curves"].to_dataset()
-    curves = {name: logged[name].values for name in ("step", *CURVES)}
-    step, seen = curves["step"], np.isfinite(curves["train_loss"])
+    curves, seen = _curves(results)
+    step = curves["step"]
     train_accuracy, validation_accuracy = (curves[name][seen] for name in CURVES[2:])
     times = crossings(step[seen], train_accuracy, validation_accuracy)
     severity = grokking_severity(step[seen], train_accuracy, validation_accuracy)
@@ -182,71 +245,106 @@ def conclude(spec: Grokking, results: xr.DataTree) -> Conclusion:
         if time is not None:
             answers[name] = Measurement(time, spec.log_every / 2, error_kind="quadrature", name=f"step of {name}")
     answers["gsm"] = severity
-    numbers = {
+    numbers: dict[str, Any] = {
         **times,
-        "gsm": float(severity.estimate) if severity.status is Status.OK else None,  # pyright: ignore[reportArgumentType]
+        "gsm": float(np.asarray(severity.estimate)) if severity.status is Status.OK else None,
         "k_eff": alive if alive >= 0 and seen.all() else None,
         "train_accuracy": float(train_accuracy[-1]),
         "val_accuracy": float(validation_accuracy[-1]),
         "train_loss": float(curves["train_loss"][seen][-1]),
         "val_loss": float(curves["validation_loss"][seen][-1]),
         "steps": int(step[-1]),
+        "width": spec.width,
         "diverged": None if seen.all() else int(step[~seen][0]),
     }
-    return Conclusion(answers, _sentence(numbers), numbers)
+    story = told(results) if spec.llc and seen.all() else None
+    if story is not None:
+        answers |= {f"transition of {name}": found for name in story.transitions if (found := story.when(name))}
+        numbers |= _numbers_of(results["llc"].to_dataset())
+        answers |= _lines(spec, results, alive)
+        if story.mirrored is not None and story.mirrored.status is not Status.REFUSED:
+            answers["ρ of λ̂ and validation loss"] = story.mirrored
+    return Conclusion(answers, in_words(numbers, story, f"the rule ({spec.task})"), numbers)
 
 
-def _sentence(numbers: Mapping[str, Any]) -> str:
-    if numbers["diverged"] is not None:
-        return f"The training broke down: its loss is not a number at step {numbers['diverged']}."
-    by_heart = f"It knew the training rows at step {numbers['train99']}" if numbers["train99"] is not None else (
-        f"It never learned the training rows (accuracy {numbers['train_accuracy']:.2f})"
-    )  # fmt: skip
-    if numbers["gsm"] is None:
-        return (
-            f"{by_heart} and had not generalised at step {numbers['steps']} (accuracy {numbers['val_accuracy']:.2f})."
-        )
-    alive = "" if numbers["k_eff"] is None else f", with {numbers['k_eff']} hidden units alive at the end"
-    severity = f"GSM {numbers['gsm']:.2f} at {numbers['steps']} steps"
-    return f"{by_heart} and the rule at step {numbers['val95']}{alive}; {severity}."
+def _curves(results: xr.DataTree) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """The logged curves, and where they are numbers."""
+    logged = results["curves"].to_dataset()
+    curves = {name: logged[name].values for name in ("step", *CURVES)}
+    return curves, np.isfinite(curves["train_loss"])
+
+
+def told(results: xr.DataTree) -> Story:
+    """When each curve of a run changed."""
+    kept, sampled = results["checkpoints"].to_dataset(), results["llc"].to_dataset()
+    others: dict[str, Any] = {"step": kept["step"].values}
+    if kept["k_eff"].values[-1] >= 0:
+        others["K_eff"] = kept["k_eff"].values
+    if "along" in results.children:
+        others["Fourier share"] = results["along"].to_dataset()["fourier_share"].values
+    llc = {name: sampled[name].values for name in ("step", "value", "error")}
+    return tell(
+        _curves(results)[0], others, {**llc, "usable": sampled["status"].values < STATUSES.index(Status.REFUSED)}
+    )
+
+
+def _numbers_of(sampled: xr.Dataset) -> dict[str, float | None]:
+    usable = sampled["value"].values[sampled["status"].values < STATUSES.index(Status.REFUSED)]
+    return {
+        "llc_peak": float(usable.max()) if len(usable) else None,
+        "llc_last": float(usable[-1]) if len(usable) else None,
+    }
+
+
+def _lines(spec: Grokking, results: xr.DataTree, alive: int) -> dict[str, Result]:
+    """Exact values beside λ̂, and the memorising basin of the first weights: ridge regression on what they see."""
+    if not (observable(spec) and spec.task == "addition"):
+        return {}
+    table = table_of(spec)
+    rows, others = split(table, spec.fraction, spec.seed)
+    lines = exact_lines(spec.p, spec.width, len(rows), max(1, alive))
+    first = results["checkpoints"].to_dataset()["weights.W"].values[0]
+    ridge = len(rows) * max(spec.weight_decay, 1e-9)
+    part = (table.tokens[rows], table.labels[rows])
+    fitted = ridge_solution(first, *part, spec.p, ridge, (table.tokens[others], table.labels[others]))
+    return {
+        "λ, lazy: only the second layer learns": lines["lazy"],
+        "λ, half the Jacobian's rank at the start": lines["tangent"],
+        "λ, K_eff(3p−2)/2 or what the data allow": lines["feature"],
+        "accuracy of ridge on the first weights, training rows": _share(fitted.train_accuracy, len(rows)),
+        "accuracy of ridge on the first weights, other rows": _share(fitted.val_accuracy, len(others)),
+    }
+
+
+def _share(value: float, rows: int) -> Measurement:
+    return Measurement(value, float(np.sqrt(max(value * (1 - value), 0.0) / rows)), error_kind="datasets")
 
 
 def figures(spec: Grokking, results: xr.DataTree) -> Mapping[str, Captioned]:
-    from matplotlib.figure import Figure
+    from phasecast.lab.recipes import grokking_figures as draw
 
-    curves = results["curves"].to_dataset()
-    figure = Figure(figsize=(7.0, 4.2), layout="constrained")
-    upper, lower = figure.subplots(2, 1, sharex=True)
-    for part, colour in (("train", "#0072B2"), ("validation", "#D55E00")):
-        upper.plot(curves["step"], curves[f"{part}_accuracy"], color=colour, label=f"{part} rows")
-        lower.plot(curves["step"], curves[f"{part}_loss"], color=colour)
-    upper.set_ylabel("accuracy")
-    upper.legend()
-    lower.set_ylabel("centred loss")
-    lower.set_yscale("log")
-    lower.set_xscale("symlog", linthresh=max(spec.log_every, 1))
-    lower.set_xlabel("step")
-    drawn = {"training": Captioned(figure, "Accuracy and loss on the rows it was trained on and on the others.")}
-    if spec.llc:
-        drawn["llc"] = _llc_figure(results)
+    curves, seen = _curves(results)
+    if not spec.llc or not seen.all():
+        return {"training": draw.training(curves, spec.log_every)}
+    lines = {}
+    if observable(spec) and spec.task == "addition":
+        alive = results["checkpoints"].to_dataset()["k_eff"].values
+        n = len(split(table_of(spec), spec.fraction, spec.seed)[0])
+        lines = {
+            "step": results["checkpoints"].to_dataset()["step"].values,
+            "half the Jacobian's rank at the start": float(exact_lines(spec.p, spec.width, n)["tangent"].value),
+            "lazy: only the second layer learns": float(exact_lines(spec.p, spec.width, n)["lazy"].value),
+            "K_eff(3p−2)/2, at most what the data allow": np.array(
+                [float(exact_lines(spec.p, spec.width, n, max(1, int(k)))["feature"].value) for k in alive]
+            ),
+        }
+    drawn = {
+        "story": draw.story(curves, results["llc"].to_dataset(), lines, told(results), spec),
+        "training": draw.training(curves, spec.log_every),
+    }
+    if "along" in results.children:
+        drawn["along"] = draw.along(results["along"].to_dataset(), results["checkpoints"].to_dataset(), spec.width)
     return drawn
-
-
-def _llc_figure(results: xr.DataTree) -> Captioned:
-    from matplotlib.figure import Figure
-
-    found = results["llc"].to_dataset()
-    figure = Figure(figsize=(7.0, 3.0), layout="constrained")
-    axes = figure.add_subplot()
-    for place in range(found.sizes["checkpoint"]):
-        row = found.isel(checkpoint=place)
-        error = float(row["error"]) if np.isfinite(row["error"]) else 0.0
-        fill = "#009E73" if int(row["status"]) == 0 else "none"
-        axes.errorbar(float(row["step"]), float(row["value"]), yerr=error, fmt="o", ms=4.5, color="#009E73", mfc=fill)
-    axes.set_xscale("symlog", linthresh=1)
-    axes.set_xlabel("step")
-    axes.set_ylabel("λ̂")
-    return Captioned(figure, "λ̂ on the training rows at each checkpoint. Hollow: not ok, as where it is no minimum.")
 
 
 RECIPE = Recipe(
@@ -258,5 +356,14 @@ RECIPE = Recipe(
     layout=layout,
     conclude=conclude,
     figures=figures,
-    tiny={"p": 7, "width": 32, "fraction": 0.6, "lr": 1e-2, "steps": 300, "batch": 16, "checkpoints": 6},
+    tiny={
+        "p": 7,
+        "width": 32,
+        "fraction": 0.6,
+        "lr": 1e-2,
+        "steps": 300,
+        "batch": 16,
+        "checkpoints": 6,
+        "paper_mode": False,
+    },
 )
