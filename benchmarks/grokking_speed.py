@@ -22,7 +22,7 @@ import torch
 from phasecast.grokking import quadratic, split, task, train
 
 P, FRACTION, LR, DECAY = 53, 0.4, 1e-3, 1e-5
-SETTINGS = ((256, 128, 2000, 3.5), (1024, None, 100, 2.3))
+SETTINGS = ((256, 128, 500, 3.5), (1024, None, 100, 2.3))
 MINUTES = 5.0
 
 

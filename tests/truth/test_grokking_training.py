@@ -148,6 +148,20 @@ def test_gradients_through_look_ups_are_those_of_the_dense_network(rule):
         np.testing.assert_allclose(ours[name], theirs[name], rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.parametrize("block", [10**6, 50, 9])
+@pytest.mark.parametrize("rule", ["addition", "sparse_parity"])
+def test_the_gradient_by_hand_is_the_automatic_one_however_rows_are_blocked(rule, block, monkeypatch):
+    monkeypatch.setattr("phasecast.grokking.networks.BLOCK", block)
+    table = make_task(rule, 7, bits=5)
+    net = quadratic(table, 9)
+    params, tokens, labels = net.init(3), jnp.asarray(table.tokens[3:26]), jnp.asarray(table.labels[3:26])
+    automatic = jax.grad(lambda params: centred_loss(net.apply(params, tokens), labels))(params)
+    by_hand = net.gradient(params, tokens, labels)
+    assert by_hand.keys() == automatic.keys()
+    for name, leaf in automatic.items():
+        np.testing.assert_allclose(by_hand[name], leaf, rtol=1e-4, atol=1e-6)
+
+
 def test_the_centred_loss_is_the_formula_and_does_not_see_a_shift():
     rng = np.random.default_rng(0)
     outputs, labels = rng.normal(size=(30, 5)), rng.integers(0, 5, 30)

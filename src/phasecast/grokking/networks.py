@@ -10,6 +10,7 @@ default of torch, the runs of Cullen et al. 2026 (appendix H.1) come out as publ
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ from phasecast.grokking.tasks import Task
 Params = dict[str, Any]
 ACTIVATIONS = ("square", "relu", "gelu", "tanh", "identity")
 NETWORKS = ("quadratic", "mlp", "transformer")
+BLOCK = 140_000  # float32 numbers, half a megabyte: a few such arrays fit into a core's cache
 
 
 @dataclass(frozen=True)
@@ -35,12 +37,14 @@ class Network:
     init: ``init(seed)``: float32 weights as a flat dict of numpy arrays.
     apply: ``apply(params, tokens)``: outputs (rows, classes) for tokens (rows, places).
     readout: the name of the weights (classes, units) that read the last hidden units, None where there are none.
+    gradient: ``gradient(params, tokens, labels)`` of the centred loss, where one by hand is faster than automatic.
     """
 
     name: str
     init: Callable[[int], Params]
     apply: Callable[[Params, Any], Any]
     readout: str | None = None
+    gradient: Callable[[Params, Any, Any], Params] | None = None
 
 
 def network(name: str, task: Task, width: int) -> Network:
@@ -65,7 +69,9 @@ def quadratic(task: Task, width: int, activation: str = "square") -> Network:
     def apply(params: Params, tokens: Any) -> Any:
         return sigma(look_up(params["W"], tokens, task.operands)) @ params["V"].T
 
-    return Network("quadratic" if activation == "square" else f"quadratic with {activation}", init, apply, "V")
+    if activation == "square":
+        return Network("quadratic", init, apply, "V", _square_gradient(task.operands))
+    return Network(f"quadratic with {activation}", init, apply, "V")
 
 
 def mlp(task: Task, width: int, depth: int = 2, activation: str = "relu") -> Network:
@@ -137,6 +143,38 @@ def look_up(weights: Any, tokens: Any, operands: int) -> Any:
     """Wᵀx for one-hot operands side by side: the sum over the places of one row of W each."""
     rows = [weights[place * operands + tokens[:, place]] for place in range(tokens.shape[1])]
     return sum(rows[1:], rows[0])
+
+
+def _square_gradient(operands: int) -> Callable[[Params, Any, Any], Params]:
+    """The gradient of ½‖P⊥(Y − Ŷ)‖²/B for Ŷ = V(Wᵀx)², in an order that is kind to the caches.
+
+    With h = Wᵀx, s = h² and the centred residual R = P⊥(Ŷ − Y)/B it is Rᵀs for V and, for W, the sums of 2h∘(RV) over
+    the rows with each operand. The latter go through blocks of rows that stay in a core's cache, with h looked up
+    again, which is cheaper than to store it. ``optimization_barrier`` keeps the compiler from undoing the order.
+    """
+
+    def gradient(params: Params, tokens: Any, labels: Any) -> Params:
+        import jax
+        import jax.numpy as jnp
+
+        inner, outer = jnp.asarray(params["W"]), jnp.asarray(params["V"])
+        rows, width = tokens.shape[0], inner.shape[1]
+        keep = jax.lax.optimization_barrier
+        squares = look_up(inner, tokens, operands) ** 2
+        outputs = keep(outer @ squares.T)  # classes first: a third faster than rows first
+        residual = outputs - (jnp.arange(outer.shape[0])[:, None] == labels)
+        residual = keep((residual - jnp.mean(residual, axis=1, keepdims=True)) * (2 / rows))
+        total = jnp.zeros_like(inner)
+        edges = np.linspace(0, rows, max(1, round(rows * width / BLOCK)) + 1).astype(int).tolist()
+        for first, last in itertools.pairwise(edges):
+            part = tokens[first:last]
+            hidden, signal, total = keep((look_up(inner, part, operands), residual[:, first:last], total))
+            signal = hidden * (signal.T @ outer)
+            for place in range(tokens.shape[1]):
+                total = total.at[place * operands + part[:, place]].add(signal)
+        return {"W": total, "V": 0.5 * residual @ squares}
+
+    return gradient
 
 
 class _Draw:

@@ -253,7 +253,10 @@ class Loop:
         import jax
 
         tokens, labels = train if rows is None else (train[0][rows], train[1][rows])
-        gradient = jax.grad(lambda params: centred_loss(self.network.apply(params, tokens), labels))(params)
+        if self.network.gradient is not None:
+            gradient = self.network.gradient(params, tokens, labels)
+        else:
+            gradient = jax.grad(lambda params: centred_loss(self.network.apply(params, tokens), labels))(params)
         lr, decay = hyper
         moved = {
             name: self.rule.update(leaf, gradient[name], tuple(kind[name] for kind in moments), step, lr, decay)
