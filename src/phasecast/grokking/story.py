@@ -65,13 +65,10 @@ def tell(
         if len(rows) >= FEWEST:
             found["λ̂"] = fall_after_peak(times[rows], values[rows], errors[rows], name="λ̂")
             later = np.flatnonzero((step > 0) & np.isfinite(curves["validation_loss"]))
-            mirrored = mirror(
-                times[rows],
-                values[rows],
-                step[later],
-                np.asarray(curves["validation_loss"])[later],
-                errors=errors[rows],
-            )
+            rows = rows[(times[rows] >= step[later].min(initial=np.inf)) & (times[rows] <= step[later].max(initial=0))]
+            if min(len(later), len(rows)) >= FEWEST:
+                other = np.asarray(curves["validation_loss"])[later]
+                mirrored = mirror(times[rows], values[rows], step[later], other, errors=errors[rows])
     return Story(found, in_order(found), mirrored)
 
 

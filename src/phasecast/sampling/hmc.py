@@ -7,6 +7,7 @@ comes back to where it started every time.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 from phasecast.sampling.kernel import Array, Info, Kernel, Ops, State, Target, Tuning, at, dot
@@ -15,6 +16,7 @@ DIVERGENCE = 1000.0
 """An error in energy beyond which a trajectory has left the flow it approximates."""
 
 
+@cache  # the same kernel is the same compilation
 def hmc() -> Kernel:
     """HMC with trajectories of ``tuning.leaps`` leaps on average."""
 
@@ -24,6 +26,7 @@ def hmc() -> Kernel:
     return Kernel("hmc", _init, _trajectory(leaps), True, lambda tuning: tuning.leaps)
 
 
+@cache  # the same kernel is the same compilation
 def mala() -> Kernel:
     """The Metropolis-adjusted Langevin algorithm: one leap a step (Roberts & Tweedie 1996)."""
     return Kernel("mala", _init, _trajectory(lambda ops, tuning, key: 1.0), True)

@@ -8,11 +8,13 @@ The order kick, drift, friction, drift, kick leaves the smallest error in positi
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 from phasecast.sampling.kernel import Array, Info, Kernel, Ops, State, Target, Tuning, always, at
 
 
+@cache  # the same kernel is the same compilation
 def langevin() -> Kernel:
     """BAOAB with friction ``tuning.friction``."""
     return Kernel("langevin", _init, _step, adjusted=False)

@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 from phasecast.sampling.kernel import Array, Info, Kernel, Ops, State, Target, Tuning, always, at, dot, per_chain
@@ -17,6 +18,7 @@ MEMORY = 0.99  # of the running mean of squared gradients
 STABILITY = 0.1  # the share of the mean size that is added to every coordinate's
 
 
+@cache  # the same kernel is the same compilation
 def sgld() -> Kernel:
     """Stochastic gradient Langevin dynamics with step ε = ``tuning.step_size``."""
 
@@ -29,6 +31,7 @@ def sgld() -> Kernel:
     return Kernel("sgld", _still, step, adjusted=False)
 
 
+@cache  # the same kernel is the same compilation
 def rmsprop_sgld() -> Kernel:
     """SGLD with a step for each coordinate, from the size of its recent gradients."""
 
@@ -50,6 +53,7 @@ def rmsprop_sgld() -> Kernel:
     return Kernel("rmsprop-sgld", init, step, adjusted=False)
 
 
+@cache  # the same kernel is the same compilation
 def sgnht() -> Kernel:
     """The stochastic gradient Nosé-Hoover thermostat, with ``tuning.friction`` as noise and as the first friction."""
 

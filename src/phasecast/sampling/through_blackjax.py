@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 from phasecast.core.errors import BadInput
@@ -15,6 +16,7 @@ from phasecast.sampling.kernel import Array, Info, Kernel, Ops, State, Target, T
 Build = Callable[[Callable[[Any], Any], Tuning, int], Any]
 
 
+@cache  # the same kernel is the same compilation
 def nuts() -> Kernel:
     """The No-U-Turn sampler with unit mass and ``tuning.step_size`` (Hoffman & Gelman 2014)."""
 
@@ -27,6 +29,7 @@ def nuts() -> Kernel:
     return from_blackjax(build, name="nuts", adjusted=True, gradients=lambda tuning: 2 * tuning.leaps)
 
 
+@cache  # the same kernel is the same compilation
 def mclmc() -> Kernel:
     """Microcanonical Langevin dynamics, momentum forgotten over a length √d/friction (Robnik & Seljak 2024)."""
 

@@ -128,6 +128,7 @@ def training(curves: Mapping[str, np.ndarray], log_every: int) -> Captioned:
     lower.set_yscale("log")
     lower.set_xscale("symlog", linthresh=max(log_every, 1))
     lower.set_xlabel("training step")
+    lower.set_xlim(left=0)
     return Captioned(figure, "Accuracy and loss on the rows it was trained on and on the others.")
 
 
