@@ -55,7 +55,9 @@ def test_a_run_stores_what_the_library_computes(store):
 
 @pytest.mark.bare
 def test_a_run_that_never_generalises_has_no_severity(store, command):
-    code, out, _ = command("run", "grokking", "--set", *words(p=7, width=16, steps=60, llc="false"), "--store", store, "--json")
+    code, out, _ = command(
+        "run", "grokking", "--set", *words(p=7, width=16, steps=60, llc="false"), "--store", store, "--json"
+    )
     found = json.loads(out)
     assert code == 3
     assert found["status"] == "refused"

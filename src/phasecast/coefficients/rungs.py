@@ -108,8 +108,10 @@ class Rung:
     @property
     def error(self) -> float:
         """Its standard error; for chains without a test, which are short, at least that of a few long batches."""
-        found = self.loss.error if self.adjusted else max(self.loss.error, batch_error(self.loss.means))
-        return self.tuning.nbeta * found
+        found = [self.loss.error]
+        if not self.adjusted:
+            found += [batch_error(self.loss.means, batches) for batches in (10, 5)]
+        return self.tuning.nbeta * max(found)
 
     @property
     def stein(self) -> tuple[float, float]:

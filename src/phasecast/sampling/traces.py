@@ -89,12 +89,18 @@ def mcse(means: np.ndarray) -> float:
 
 
 def batch_error(means: np.ndarray, batches: int = 10) -> float:
-    """The standard error of the mean of a series (steps, chains) from the spread of a few long batches."""
+    """The standard error of the mean of a series (steps, chains) from the spread of a few long batches.
+
+    So few batches know their own spread badly: the error is widened until twice of it holds as Student's t says.
+    """
+    from scipy.stats import norm, t
+
     if len(means) < 2 * batches:
         return float("inf")
     whole = len(means) // batches * batches
     spread = means[-whole:].mean(axis=1).reshape(batches, -1).mean(axis=1)
-    return float(spread.std(ddof=1) / np.sqrt(batches))
+    wider = t.ppf(norm.cdf(2), batches - 1) / 2
+    return float(wider * spread.std(ddof=1) / np.sqrt(batches))
 
 
 def ess(draws: np.ndarray) -> float:
