@@ -281,7 +281,7 @@ def runs_export(run: str, /, *, to: Path, common: Stored = Stored()) -> int:
     Parameters
     ----------
     to
-        a .nc file (NetCDF, one group a table) or a .csv file (one file a table)
+        a .nc file (NetCDF, one group a table), .csv (one file a table) or .safetensors (one file a checkpoint)
     """
     from phasecast.lab import load
     from phasecast.lab.export import export

@@ -123,10 +123,8 @@ def _weights(path: Path) -> dict[str, Any]:
 
 
 def _safetensors(path: Path) -> dict[str, Any]:
-    try:
-        from safetensors.torch import load_file
-    except ImportError:
-        raise MissingExtra("safetensors", "torch") from None
+    from safetensors.torch import load_file
+
     return load_file(path)
 
 

@@ -109,17 +109,17 @@ def test_bad_input_is_one_line_and_leaves_nothing(store, command, settings, said
 
 @pytest.mark.parametrize("name", ["subtraction", "multiplication", "division", "permutations", "sparse_parity"])
 def test_every_task_runs(store, name):
-    settings = {**TINY, "task": name, "degree": 3, "bits": 6, "steps": 40, "batch": None}
+    settings = {**TINY, "task": name, "degree": 3, "bits": 6, "steps": 40, "batch": None, "llc": name == "division"}
     assert run("grokking", settings, store=store, quiet=True).summary["numbers"]["steps"] == 40
 
 
 def test_a_training_killed_twice_gives_the_same_bits(tmp_path):
-    spec = {"p": 7, "width": 32, "fraction": 0.6, "batch": 16, "steps": 2000, "checkpoints": 12, "paper_mode": "false"}
+    spec = {"p": 7, "width": 32, "fraction": 0.6, "batch": 16, "steps": 800, "checkpoints": 6, "paper_mode": "false"}
     whole = run("grokking", spec, store=tmp_path / "whole", quiet=True)
     store = Store(tmp_path / "killed")
     paths = os.pathsep.join(filter(None, [str(HERE), os.environ.get("PYTHONPATH")]))
     command = ["run", "grokking", "--set", *words(**spec), "--store", str(store.path), "--checkpoint-every", "0.01"]
-    for wanted in (3, 8):
+    for wanted in (2, 4):
         process = subprocess.Popen(
             [sys.executable, "-m", "phasecast.cli", *command],
             env={**os.environ, "PYTHONPATH": paths},
@@ -150,3 +150,16 @@ def test_the_learning_coefficient_is_sampled_on_the_training_rows_at_every_check
     assert (sampled["step"].values == found.results()["checkpoints/step"].values).all()
     weights = sum(leaf.size for leaf in quadratic(make_task("addition", 5), 6).init(0).values())
     assert 0 < sampled["value"].values[-1] < weights / 2
+
+
+@pytest.mark.bare
+def test_weights_of_every_checkpoint_leave_as_safetensors(store, tmp_path, command):
+    from safetensors.numpy import load_file
+
+    found = run("grokking", {**TINY, "llc": False}, store=store, quiet=True)
+    code, out, _ = command("runs", "export", found.id, "--to", tmp_path / "w.safetensors", "--store", store)
+    kept = found.results()["checkpoints"].to_dataset()
+    assert code == 0
+    assert len(out.splitlines()) == kept.sizes["checkpoint"]
+    last = load_file(tmp_path / f"w-{TINY['steps']:08d}.safetensors")
+    np.testing.assert_array_equal(last["V"], kept["weights.V"].values[-1])

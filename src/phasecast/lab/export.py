@@ -1,10 +1,12 @@
-"""The arrays of a run for other programs: NetCDF with a group a table, or CSV with a file a table."""
+"""The arrays of a run for other programs: NetCDF with a group a table, CSV with a file a table, weights a file each."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from phasecast.core.errors import BadInput
 from phasecast.lab.files import disk_errors, replacing
@@ -13,11 +15,13 @@ from phasecast.lab.runs import Run
 if TYPE_CHECKING:
     import xarray as xr
 
+WEIGHTS = "weights."  # how the columns of a table of checkpoints begin that are parameters
+
 
 def export(run: Run, to: Path) -> list[Path]:
-    """Write the results of a finished run to ``to``, a ``.nc`` or ``.csv`` path; the files written."""
-    if to.suffix not in (".nc", ".csv"):
-        raise BadInput(f"'{to.name}' is neither NetCDF nor CSV", "end the name in .nc or .csv")
+    """Write the results of a finished run to ``to``, a .nc, .csv or .safetensors path; the files written."""
+    if to.suffix not in (".nc", ".csv", ".safetensors"):
+        raise BadInput(f"'{to.name}' is neither NetCDF, CSV nor safetensors", "end in .nc, .csv or .safetensors")
     if not to.absolute().parent.is_dir():
         raise BadInput(f"there is no folder {to.absolute().parent}", "make it first")
     tree = run.results().copy()
@@ -27,6 +31,8 @@ def export(run: Run, to: Path) -> list[Path]:
             with replacing(to) as partial:
                 _plain_strings(tree).to_netcdf(partial, engine="h5netcdf")
             return [to]
+        if to.suffix == ".safetensors":
+            return _weights(tree, to)
         written = []
         for name, node in tree.children.items():
             path = to.with_name(f"{to.stem}-{name}.csv")
@@ -34,6 +40,24 @@ def export(run: Run, to: Path) -> list[Path]:
                 _plain_strings(node).to_dataset().to_dataframe().to_csv(partial)
             written.append(path)
         return written
+
+
+def _weights(tree: xr.DataTree, to: Path) -> list[Path]:
+    """A file for each checkpoint of the table ``checkpoints``, with its step in the name."""
+    from safetensors.numpy import save_file
+
+    kept = tree["checkpoints"].to_dataset() if "checkpoints" in tree.children else None
+    names = [] if kept is None else [str(name) for name in kept.data_vars if str(name).startswith(WEIGHTS)]
+    if kept is None or not names:
+        raise BadInput("this run keeps no weights", "export it as .nc or .csv")
+    written = []
+    for place, step in enumerate(kept["step"].values):
+        path = to.with_name(f"{to.stem}-{int(step):08d}.safetensors")
+        arrays = {name.removeprefix(WEIGHTS): np.ascontiguousarray(kept[name].values[place]) for name in names}
+        with replacing(path) as partial:
+            save_file(arrays, partial)
+        written.append(path)
+    return written
 
 
 def _plain_strings(tree: xr.DataTree) -> xr.DataTree:

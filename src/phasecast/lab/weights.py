@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from phasecast.core.errors import BadInput, MissingExtra
+from phasecast.core.errors import BadInput
 
 
 def load_weights(path: str | Path, like: Any) -> Any:
@@ -30,11 +30,13 @@ def load_weights(path: str | Path, like: Any) -> Any:
 
 def _read(path: Path) -> dict[str, np.ndarray]:
     if path.suffix == ".safetensors":
+        from safetensors import SafetensorError
+        from safetensors.numpy import load_file
+
         try:
-            from safetensors.numpy import load_file
-        except ImportError:
-            raise MissingExtra("safetensors", "torch") from None
-        return load_file(path)
+            return load_file(path)
+        except (OSError, SafetensorError) as error:
+            raise BadInput(f"{path} cannot be read ({error})", "give a file in the safetensors format") from None
     if path.suffix == ".npz":
         try:
             with np.load(path, allow_pickle=False) as file:
