@@ -337,7 +337,7 @@ def _share(value: float, rows: int) -> Measurement:
 
 
 def figures(spec: Grokking, results: xr.DataTree) -> Mapping[str, Captioned]:
-    from phasecast.lab.recipes import grokking_figures as draw
+    from phasecast.lab.recipes import grokking_story_figures as draw
 
     curves, seen = _curves(results)
     if not spec.llc or not seen.all():
