@@ -17,12 +17,13 @@ from phasecast.grokking.laws import straight_line
 from phasecast.grokking.predictions import exact_lines
 from phasecast.lab.recipe import Captioned, Chunk, Conclusion, Recipe
 from phasecast.lab.recipes.grokking_trainings import (
-    AS_PRINTED,
-    CALIBRATED,
     STATUSES,
+    WAYS,
     Found,
     Group,
+    Sampling,
     Study,
+    Way,
     check,
     tables,
     work_through,
@@ -32,7 +33,6 @@ from phasecast.lab.tables import Table
 if TYPE_CHECKING:
     import xarray as xr
 
-SAMPLINGS = (CALIBRATED, AS_PRINTED)
 SOURCE = "Cullen et al. 2026, Theorem 5.5 with K_eff = K, as in section 6.1"
 BENT = 3.0  # standard errors of a square term beyond which a line is bent
 
@@ -52,6 +52,9 @@ class GrokkingCoefficient(Study):
     weight_decay: float = Field(1e-4, ge=0, description="coefficient of the L2 term")
     batch: int | None = Field(None, ge=2, description="rows of a minibatch; null for all")
     steps: int = Field(3000, ge=1, description="steps of training")
+    samplers: tuple[Way, ...] = Field(
+        ("calibrated", "printed"), min_length=1, description="how λ̂ is sampled: calibrated, or SGLD as printed"
+    )
 
     @model_validator(mode="after")
     def _possible(self) -> Self:
@@ -59,6 +62,10 @@ class GrokkingCoefficient(Study):
         for p in self.p:
             exact_lines(p, min(self.widths), 2 * p)
         return self
+
+    @property
+    def samplings(self) -> tuple[Sampling, ...]:
+        return tuple(WAYS[name] for name in self.samplers)
 
 
 def groups(spec: GrokkingCoefficient) -> list[Group]:
@@ -76,24 +83,24 @@ def groups(spec: GrokkingCoefficient) -> list[Group]:
 
 def work(spec: GrokkingCoefficient, state: Any) -> Iterator[Chunk]:
     """A piece of a training or one λ̂ a chunk."""
-    return work_through(groups(spec), SAMPLINGS, state)
+    return work_through(groups(spec), spec.samplings, state)
 
 
 def layout(spec: GrokkingCoefficient) -> Mapping[str, Table]:
-    return tables(SAMPLINGS)
+    return tables(spec.samplings)
 
 
 def grid_of(spec: GrokkingCoefficient, results: xr.DataTree) -> dict[str, np.ndarray]:
     """λ̂, its error and status (p, K, way, first or last), and validation accuracy and K_eff at the end (p, K)."""
     found = Found(results)
     shape = (len(spec.p), len(spec.widths))
-    grid = {name: np.full((*shape, len(SAMPLINGS), 2), np.nan) for name in ("value", "error", "status")}
+    grid = {name: np.full((*shape, len(spec.samplings), 2), np.nan) for name in ("value", "error", "status")}
     grid |= {name: np.full(shape, np.nan) for name in ("accuracy", "k_eff")}
     for number in range(len(groups(spec))):
         place = np.unravel_index(number, shape)
         grid["accuracy"][place] = found.accuracy(number, 0)
         grid["k_eff"][place] = found.widths(number, 0)[1][-1]
-        for way in range(len(SAMPLINGS)):
+        for way in range(len(spec.samplings)):
             rows = found.llc(number, 0, way)
             for name in ("value", "error", "status"):
                 grid[name][*place, way, : len(rows[name])] = rows[name]
@@ -103,7 +110,7 @@ def grid_of(spec: GrokkingCoefficient, results: xr.DataTree) -> dict[str, np.nda
 def conclude(spec: GrokkingCoefficient, results: xr.DataTree) -> Conclusion:
     grid = grid_of(spec, results)
     answers: dict[str, Result] = {}
-    for way, sampling in enumerate(SAMPLINGS):
+    for way, sampling in enumerate(spec.samplings):
         last = grid["value"][:, :, way, 1]
         for column, width in enumerate(spec.widths):
             name = f"slope of λ̂ over p at K = {width}, {sampling.name}"
@@ -156,8 +163,8 @@ def figures(spec: GrokkingCoefficient, results: xr.DataTree) -> Mapping[str, Cap
     )
     drawn = {}
     for name, along, others, symbol, label, turned in axes_of:
-        figure, axes = blank(1, 2, height=3.6)
-        for way, (one, sampling) in enumerate(zip(axes[0], SAMPLINGS, strict=True)):
+        figure, axes = blank(1, len(spec.samplings), height=3.6)
+        for way, (one, sampling) in enumerate(zip(axes[0], spec.samplings, strict=True)):
             for number, other in enumerate(named(others, symbol)):
                 value, error, status = (turned(grid[key][:, :, way])[:, number] for key in ("value", "error", "status"))
                 points(one, along, value[:, 1], error[:, 1], number=number, label=other, hollow=status[:, 1] == refused)
@@ -167,7 +174,7 @@ def figures(spec: GrokkingCoefficient, results: xr.DataTree) -> Mapping[str, Cap
             one.set_ylabel("sampled coefficient λ̂")
             one.set_yscale("log")
             _exact(one, spec, grid, name, EXACT)
-        legend(axes[0, 1], ncols=2)
+        legend(axes[0, -1], ncols=2)
         drawn[f"over_{name}"] = Captioned(
             figure,
             f"λ̂ after training over {label} (points, hollow where refused) and before training (dotted). Dashed: exact "
@@ -200,5 +207,5 @@ RECIPE = Recipe(
     layout=layout,
     conclude=conclude,
     figures=figures,
-    tiny={"p": (5, 7), "widths": (8, 12), "fraction": 0.7, "steps": 100},
+    tiny={"p": (5,), "widths": (8,), "fraction": 0.7, "steps": 100, "samplers": ("printed",)},
 )

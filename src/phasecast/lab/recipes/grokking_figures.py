@@ -49,6 +49,13 @@ def points(
     axes.plot([], [], marker=marker, ls="-" if line else "", lw=0.8, color=colour, label=label)
 
 
+def log_axis(axes: Axes, values: Sequence[float]) -> None:
+    """A logarithmic horizontal axis with a tick at each value."""
+    axes.set_xscale("log")
+    axes.set_xticks(list(values), [f"{value:g}" for value in values], rotation=45, fontsize=8)
+    axes.set_xticks([], minor=True)
+
+
 def legend(axes: Axes, **more: Any) -> None:
     axes.legend(frameon=False, fontsize=8, **more)
 

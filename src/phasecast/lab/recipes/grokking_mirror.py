@@ -14,18 +14,20 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from phasecast.core.errors import BadInput
-from phasecast.core.results import Measurement, Result, Status
+from phasecast.core.results import Measurement, Status
 from phasecast.grokking.curves import crossing
 from phasecast.grokking.mirror import FEWEST, mirror
 from phasecast.grokking.training import checkpoint_steps
 from phasecast.lab.recipe import Captioned, Chunk, Conclusion, Recipe
 from phasecast.lab.recipes.grokking_trainings import (
-    AS_PRINTED,
-    CALIBRATED,
+    WAYS,
     Found,
     Group,
+    Sampling,
     Study,
+    Way,
     check,
+    defended,
     tables,
     work_through,
 )
@@ -34,7 +36,6 @@ from phasecast.lab.tables import Table
 if TYPE_CHECKING:
     import xarray as xr
 
-SAMPLINGS = (CALIBRATED, AS_PRINTED)
 SPANS = ("whole run", "after memorising")
 WORDS = {"p": "p", "width": "K", "weight_decay": "weight decay", "lr": "learning rate"}
 
@@ -58,7 +59,10 @@ class GrokkingMirror(Study):
     weight_decay: float = Field(1e-4, ge=0, description="coefficient of the L2 term")
     batch: int | None = Field(None, ge=2, description="rows of a minibatch; null for all")
     steps: int = Field(6000, ge=1, description="steps of training")
-    checkpoints: int = Field(24, ge=2, le=1000, description="about how many λ̂ along a training")
+    checkpoints: int = Field(16, ge=2, le=1000, description="about how many λ̂ along a training")
+    samplers: tuple[Way, ...] = Field(
+        ("calibrated", "printed"), min_length=1, description="how λ̂ is sampled: calibrated, or SGLD as printed"
+    )
 
     @model_validator(mode="after")
     def _possible(self) -> Self:
@@ -69,6 +73,10 @@ class GrokkingMirror(Study):
             raise BadInput(f"{WORDS[self.vary]} is a whole number", "give values without a fraction")
         check(groups(self))
         return self
+
+    @property
+    def samplings(self) -> tuple[Sampling, ...]:
+        return tuple(WAYS[name] for name in self.samplers)
 
 
 def groups(spec: GrokkingMirror) -> list[Group]:
@@ -90,11 +98,11 @@ def groups(spec: GrokkingMirror) -> list[Group]:
 
 def work(spec: GrokkingMirror, state: Any) -> Iterator[Chunk]:
     """A piece of a training or one λ̂ a chunk."""
-    return work_through(groups(spec), SAMPLINGS, state)
+    return work_through(groups(spec), spec.samplings, state)
 
 
 def layout(spec: GrokkingMirror) -> Mapping[str, Table]:
-    return tables(SAMPLINGS)
+    return tables(spec.samplings)
 
 
 def correlation(found: Found, number: int, way: int, span: str) -> Measurement:
@@ -120,18 +128,20 @@ def correlation(found: Found, number: int, way: int, span: str) -> Measurement:
 
 def conclude(spec: GrokkingMirror, results: xr.DataTree) -> Conclusion:
     found = Found(results)
-    answers: dict[str, Result] = {}
+    answers: dict[str, Measurement] = {}
     said = []
     for number, value in enumerate(spec.values):
-        for way, sampling in enumerate(SAMPLINGS):
+        for way, sampling in enumerate(spec.samplings):
             for span in SPANS:
                 rho = correlation(found, number, way, span)
                 answers[f"ρ of λ̂ with the validation loss, {WORDS[spec.vary]} {value:g}, {sampling.name}, {span}"] = rho
-                if way == 0 and rho.status is not Status.REFUSED:
+                if sampling is WAYS["calibrated"] and rho.status is not Status.REFUSED:
                     said.append(f"{value:g}, {span} {float(np.asarray(rho.estimate)):+.2f} ± {float(rho.error):.2f}")
     words = "; ".join(said) if said else "no training has enough points"
     numbers = {f"gsm, {WORDS[spec.vary]} {value:g}": _gsm(found, number) for number, value in enumerate(spec.values)}
-    return Conclusion(answers, f"Rank correlation of calibrated λ̂ with the validation loss: {words}.", numbers)
+    return Conclusion(
+        defended(answers), f"Rank correlation of calibrated λ̂ with the validation loss: {words}.", numbers
+    )
 
 
 def _gsm(found: Found, number: int) -> float | None:
@@ -151,7 +161,7 @@ def figures(spec: GrokkingMirror, results: xr.DataTree) -> Mapping[str, Captione
             upper.plot(seen["step"], np.maximum(seen[f"{part}_loss"], 1e-6), color=colour, lw=1.2, label=f"{part} loss")
         upper.set_yscale("log")
         upper.set_title(f"{WORDS[spec.vary]} = {value:g}", fontsize=9)
-        for way, sampling in enumerate(SAMPLINGS):
+        for way, sampling in enumerate(spec.samplings):
             rows = found.llc(number, 0, way)
             points(lower, rows["step"], rows["value"], rows["error"], number=way + 2, label=sampling.name,
                    hollow=rows["status"] == 2)  # fmt: skip
@@ -183,5 +193,13 @@ RECIPE = Recipe(
     layout=layout,
     conclude=conclude,
     figures=figures,
-    tiny={"p": 5, "width": 8, "fraction": 0.7, "values": (1e-3,), "steps": 120, "checkpoints": 4},
-)
+    tiny={
+        "p": 5,
+        "width": 8,
+        "fraction": 0.7,
+        "values": (1e-3,),
+        "steps": 120,
+        "checkpoints": 2,
+        "samplers": ("printed",),
+    },
+)  # fmt: skip

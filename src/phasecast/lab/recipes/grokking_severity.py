@@ -12,17 +12,27 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from pydantic import Field, field_validator, model_validator
 
-from phasecast.core.results import Measurement, Result, Status
+from phasecast.core.results import Measurement, Status
 from phasecast.grokking.curves import GENERALISED
 from phasecast.grokking.laws import DecayLaw, decay_law
-from phasecast.grokking.training import checkpoint_steps
 from phasecast.lab.recipe import Captioned, Chunk, Conclusion, Recipe
-from phasecast.lab.recipes.grokking_trainings import CALIBRATED, Found, Group, Study, check, tables, work_through
+from phasecast.lab.recipes.grokking_trainings import (
+    CALIBRATED,
+    Found,
+    Group,
+    Sampling,
+    Study,
+    check,
+    defended,
+    tables,
+    work_through,
+)
 from phasecast.lab.tables import Table
 
 if TYPE_CHECKING:
     import xarray as xr
 
+EARLIEST = 200  # λ̂ is looked at from a two-hundredth of the training on
 CODES = {"power law": 1, "exponential": -1, "undecided": 0}
 
 
@@ -44,7 +54,7 @@ class GrokkingSeverity(Study):
     seeds: int = Field(1, ge=1, le=100, description="networks for each rate and decay")
     batch: int | None = Field(None, ge=2, description="rows of a minibatch; null for all")
     steps: int = Field(10_000, ge=20, description="steps T of every training")
-    checkpoints: int = Field(8, ge=2, le=1000, description="about how many λ̂ along each training")
+    checkpoints: int = Field(6, ge=1, le=1000, description="how many λ̂ along each training, evenly in log time")
     llc: bool = Field(True, description="whether to sample λ̂")
 
     @field_validator("rates")
@@ -67,7 +77,7 @@ class GrokkingSeverity(Study):
         return self
 
     @property
-    def samplings(self) -> tuple:
+    def samplings(self) -> tuple[Sampling, ...]:
         return (CALIBRATED,) if self.llc else ()
 
 
@@ -75,7 +85,8 @@ def groups(spec: GrokkingSeverity) -> list[Group]:
     """A group for each weight decay; λ̂ of the first seed of each rate, which all share their training rows."""
     rates = tuple(rate for rate in spec.rates for _ in range(spec.seeds))
     seeds = tuple(spec.seed + number for _ in spec.rates for number in range(spec.seeds))
-    sampled = tuple(checkpoint_steps(spec.steps, spec.checkpoints)) if spec.llc else ()
+    times = np.geomspace(spec.steps / EARLIEST, spec.steps, spec.checkpoints + 1)[1:]
+    sampled = tuple(sorted({round(float(time)) for time in times})) if spec.llc else ()
     return [
         Group(
             spec.p, spec.width, spec.steps, seeds, rates, (decay,) * len(rates), spec.fraction, None, spec.batch,
@@ -125,22 +136,23 @@ def peaks(spec: GrokkingSeverity, results: xr.DataTree) -> dict[float, tuple[np.
 
 
 def conclude(spec: GrokkingSeverity, results: xr.DataTree) -> Conclusion:
-    answers: dict[str, Result] = {}
+    laws: dict[str, Measurement] = {}
+    ranks: dict[str, Measurement] = {}
     numbers: dict[str, float | int | None] = {}
     said = []
     for decay, (gsm, _, learned) in severities(spec, results).items():
         all_learned = learned == 1
         name = f"law of GSM over the learning rate, weight decay {decay:g}"
         law = decay_law(np.array(spec.rates)[all_learned], gsm[all_learned], name=name)
-        answers[name] = law
+        laws[name] = law
         numbers[f"generalised, weight decay {decay:g}"] = int(all_learned.sum())
         numbers[f"law, weight decay {decay:g}"] = CODES[law.law] if law.status is not Status.REFUSED else None
         said.append(f"{decay:g}: {_words(law, int(all_learned.sum()), len(gsm))}")
     if spec.llc:
         for decay, (top, _, _) in peaks(spec, results).items():
-            answers[f"rank correlation of the largest λ̂ with the learning rate, weight decay {decay:g}"] = _ranks(
-                spec.rates, top
-            )
+            name = f"rank correlation of the largest λ̂ with the learning rate, weight decay {decay:g}"
+            ranks[name] = _ranks(spec.rates, top)
+    answers = {**defended(laws), **(defended(ranks) if ranks else {})}
     sentence = f"GSM at T = {spec.steps} over the learning rate, by weight decay; " + "; ".join(said) + "."
     return Conclusion(answers, sentence, numbers)
 
@@ -221,6 +233,6 @@ RECIPE = Recipe(
     figures=figures,
     tiny={
         "p": 7, "width": 16, "fraction": 0.6, "rates": (5e-3, 1e-2), "weight_decays": (1e-3,), "steps": 200,
-        "checkpoints": 2, "batch": 16,
+        "llc": False, "batch": 16,
     },
 )  # fmt: skip

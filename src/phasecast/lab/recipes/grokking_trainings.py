@@ -15,7 +15,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from phasecast.core.errors import BadInput
-from phasecast.core.results import Measurement, Status
+from phasecast.core.results import Measurement, Result, Status
 from phasecast.grokking.curves import effective_width, grokking_severity
 from phasecast.grokking.networks import quadratic
 from phasecast.grokking.tasks import Task, split, task
@@ -66,6 +66,9 @@ class Sampling:
 
 CALIBRATED = Sampling("calibrated sampler")
 AS_PRINTED = Sampling("SGLD as printed", sampler=Fixed("sgld", SGLD_STEP, SGLD_DRAWS, SGLD_BURN_IN), chains=SGLD_CHAINS)
+
+WAYS = {"calibrated": CALIBRATED, "printed": AS_PRINTED}
+Way = Literal["calibrated", "printed"]
 
 
 @dataclass(frozen=True)
@@ -229,6 +232,12 @@ class _Bench:
                 lambda params, data: centred_loss(network.apply(params, data[0]), data[1]), params, data
             )
         return self.engines[seed]
+
+
+def defended(answers: Mapping[str, Measurement]) -> dict[str, Result]:
+    """Answers without those refused, if any is left: what cannot be told of one setting does not refuse the others."""
+    kept = {name: one for name, one in answers.items() if one.status is not Status.REFUSED}
+    return dict(kept or answers)
 
 
 def tables(samplings: Sequence[Sampling]) -> dict[str, Table]:

@@ -136,7 +136,7 @@ def _mean(values: np.ndarray, name: str) -> Measurement:
 
 
 def figures(spec: GrokkingWidth, results: xr.DataTree) -> Mapping[str, Captioned]:
-    from phasecast.lab.recipes.grokking_figures import EXACT, blank, legend, points
+    from phasecast.lab.recipes.grokking_figures import EXACT, blank, legend, log_axis, points
 
     found = widths_of(spec, results)
     figure, axes = blank(len(found), 2, height=3.3 * len(found))
@@ -156,7 +156,7 @@ def figures(spec: GrokkingWidth, results: xr.DataTree) -> Mapping[str, Captioned
         left.set_ylabel(f"validation accuracy, p = {p}")
         right.set_ylabel("effective width K_eff")
         for one in (left, right):
-            one.set_xscale("log")
+            log_axis(one, spec.widths)
             one.set_xlabel("hidden width K")
             legend(one)
     return {
