@@ -12,6 +12,7 @@ from phasecast.core.claim import ClaimVerdict as Verdict
 from phasecast.grokking.hidden import centred, hidden
 from phasecast.grokking.ridge import ridge_solution
 from phasecast.grokking.signal import climb, ridge_signal, wide_scale
+from phasecast.grokking.study_claims import STUDY_CLAIMS
 from phasecast.models.modular import fourier_solution, modular_table, quadratic_network
 
 FOURIER = 0.9  # the share of power in one frequency that makes a unit a Fourier feature
@@ -221,4 +222,5 @@ CLAIMS = (
         counterexample=REMARK,
         check=_check_remark_5_4,
     ),
+    *STUDY_CLAIMS,
 )

@@ -45,7 +45,7 @@ class GrokkingCoefficient(Study):
         "weight_decay": 1e-5, "batch": 128, "steps": 100_000,
     }  # fmt: skip
 
-    p: tuple[int, ...] = Field((17, 19, 23, 29), min_length=1, description="moduli, primes")
+    p: tuple[int, ...] = Field((17, 23, 29), min_length=1, description="moduli, primes")
     widths: tuple[int, ...] = Field((64, 128, 192, 256), min_length=1, description="hidden units K")
     fraction: float = Field(0.5, description="share of the table to train on")
     lr: float = Field(5e-3, gt=0, description="learning rate")

@@ -89,7 +89,7 @@ def groups(spec: GrokkingMirror) -> list[Group]:
         found.append(
             Group(
                 int(one["p"]), int(one["width"]), spec.steps, (spec.seed,), (one["lr"],), (one["weight_decay"],),
-                spec.fraction, None, spec.batch, log_every=max(1, min(20, spec.steps // 50)), checkpoints=sampled,
+                spec.fraction, None, spec.batch, log_every=max(1, min(5, spec.steps // 50)), checkpoints=sampled,
                 sampled=sampled,
             )
         )  # fmt: skip

@@ -61,7 +61,7 @@ class GrokkingSampler(Study):
     gammas: tuple[float, ...] = Field((1.0, 5.0, 50.0, 500.0), min_length=1, description="pulls γ towards w*")
     draws: int = Field(SGLD_DRAWS, ge=20, description="steps of SGLD that count")
     burn_in: int = Field(SGLD_BURN_IN, ge=0, description="steps of SGLD before them")
-    long: int = Field(10_000, ge=200, description="steps of the chains that show the transient")
+    long: int = Field(5000, ge=200, description="steps of the chains that show the transient")
 
     @field_validator("step_sizes", "gammas")
     @classmethod

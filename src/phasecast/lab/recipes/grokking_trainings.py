@@ -7,6 +7,7 @@ comes a chunk; at a checkpoint, a chunk for each λ̂ that is sampled there. The
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -210,8 +211,11 @@ class _Bench:
 
         sampler = chosen_sampler(way.sampler)
         engine = self._engine(self.group.seeds[member], params).moved_to(params)
-        found = estimate(engine, self.group.pairs, NBETA, way.gamma, sampler, way.chains, way.target, None, 0)
-        mean = found.traces["excess"].mean(axis=1)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)  # chains that diverge leave nothing to average: a NaN here
+            found = estimate(engine, self.group.pairs, NBETA, way.gamma, sampler, way.chains, way.target, None, 0)
+        draws = found.traces["excess"]
+        mean = draws.mean(axis=1) if draws.ndim == 2 and len(draws) else np.array([np.nan])
         places = np.linspace(0, len(mean) - 1, TRACE)
         return {
             "value": float(np.asarray(found.estimate)),
