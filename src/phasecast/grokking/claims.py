@@ -167,7 +167,7 @@ assert w["V"].shape[1] < 9 and rest < 1e-12
 
 CLAIMS = (
     Claim(
-        id="grokking/theorem-5.2",
+        id="grokking/ridge-coefficient",
         source=f"{GROKKING}, Theorem 5.2",
         statement="At the ridge solution of random features λ = ½ p min(l, K), l the dimension that they span.",
         verdict=Verdict.HOLDS_CORRECTED,

@@ -153,7 +153,7 @@ def _curvature(line: Comparison) -> float:
 
 
 def figures(spec: GrokkingCoefficient, results: xr.DataTree) -> Mapping[str, Captioned]:
-    from phasecast.lab.recipes.grokking_figures import EXACT, blank, legend, named, points
+    from phasecast.lab.recipes.grokking_figures import EXACT, blank, legend_above, named, points
 
     grid = grid_of(spec, results)
     refused = STATUSES.index(Status.REFUSED)
@@ -163,7 +163,7 @@ def figures(spec: GrokkingCoefficient, results: xr.DataTree) -> Mapping[str, Cap
     )
     drawn = {}
     for name, along, others, symbol, label, turned in axes_of:
-        figure, axes = blank(1, len(spec.samplings), height=3.6)
+        figure, axes = blank(1, len(spec.samplings), height=3.8, sharey=True)
         for way, (one, sampling) in enumerate(zip(axes[0], spec.samplings, strict=True)):
             for number, other in enumerate(named(others, symbol)):
                 value, error, status = (turned(grid[key][:, :, way])[:, number] for key in ("value", "error", "status"))
@@ -171,10 +171,10 @@ def figures(spec: GrokkingCoefficient, results: xr.DataTree) -> Mapping[str, Cap
                 one.plot(along, value[:, 0], ":", color="#999999", lw=1, label="before training" if not number else "")
             one.set_title(sampling.name, fontsize=9)
             one.set_xlabel(label)
-            one.set_ylabel("sampled coefficient λ̂")
             one.set_yscale("log")
             _exact(one, spec, grid, name, EXACT)
-        legend(axes[0, -1], ncols=2)
+        axes[0, 0].set_ylabel("sampled coefficient λ̂")
+        legend_above(figure, axes[0, 0])
         drawn[f"over_{name}"] = Captioned(
             figure,
             f"λ̂ after training over {label} (points, hollow where refused) and before training (dotted). Dashed: exact "

@@ -60,6 +60,13 @@ def legend(axes: Axes, **more: Any) -> None:
     axes.legend(frameon=False, fontsize=8, **more)
 
 
+def legend_above(figure: Figure, *axes: Axes) -> None:
+    """One legend for the whole figure, from the labels of some of its axes."""
+    pairs = [pair for one in axes for pair in zip(*one.get_legend_handles_labels(), strict=True)]
+    handles, labels = ([pair[place] for pair in pairs] for place in (0, 1))
+    figure.legend(handles, labels, loc="outside upper center", ncols=4, frameon=False, fontsize=8)
+
+
 def named(values: Sequence[Any], name: str) -> list[str]:
     """Labels such as ``K = 128``."""
     return [f"{name} = {value:g}" for value in values]

@@ -150,7 +150,7 @@ def _gsm(found: Found, number: int) -> float | None:
 
 
 def figures(spec: GrokkingMirror, results: xr.DataTree) -> Mapping[str, Captioned]:
-    from phasecast.lab.recipes.grokking_figures import COLOURS, blank, points
+    from phasecast.lab.recipes.grokking_figures import COLOURS, blank, legend_above, points
 
     found = Found(results)
     figure, axes = blank(2, len(spec.values), width=2.9 * len(spec.values) + 0.8, height=4.6, sharex=True)
@@ -170,11 +170,7 @@ def figures(spec: GrokkingMirror, results: xr.DataTree) -> Mapping[str, Captione
         lower.set_xlabel("training step")
     axes[0, 0].set_ylabel("centred loss L")
     axes[1, 0].set_ylabel("sampled coefficient λ̂")
-    handles = [pair for one in axes[:, 0] for pair in zip(*one.get_legend_handles_labels(), strict=True)]
-    figure.legend(
-        [handle for handle, _ in handles], [label for _, label in handles], loc="outside upper center", ncols=4,
-        frameon=False, fontsize=8,
-    )  # fmt: skip
+    legend_above(figure, *axes[:, 0])
     return {
         "mirror": Captioned(
             figure,
