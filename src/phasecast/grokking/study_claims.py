@@ -14,6 +14,10 @@ from phasecast.core.claim import ClaimVerdict as Verdict
 from phasecast.core.results import Comparison, Measurement, Result, Status
 from phasecast.core.results import Verdict as Agreement
 
+RATES = (0.001, 0.0013, 0.0017, 0.0023, 0.003, 0.0039, 0.0051, 0.0067, 0.0088, 0.0116, 0.0152, 0.02)
+CLOSE = 0.7  # a rank correlation that one may call mirroring
+CHANCE = 0.05  # of shifted curves that correlate as well, below which it is no accident
+
 
 def _measured(answers: Mapping[str, Result], *words: str) -> dict[str, Measurement]:
     """The measurements whose names have all these words."""
@@ -85,13 +89,14 @@ def _judge_mirror(answers: Mapping[str, Result]) -> Finding:
     whole = {name: one for name, one in found.items() if "whole run" in name}
     if not whole:
         return Finding(Verdict.OPEN, "no training has enough points")
-    strong = [_number(one) > 0.7 and one.diagnostics["chance"] < 0.05 for one in whole.values()]
+    close = all(_number(one) > CLOSE for one in whole.values())
+    by_chance = any(one.diagnostics["chance"] >= CHANCE for one in whole.values())
     words = "; ".join(
         f"{name.removeprefix('ρ of λ̂ with the validation loss, ')}: {_number(one):+.2f} ± {float(one.error):.2f}, "
         f"lag ×{one.diagnostics['lag']:.2g}, chance {one.diagnostics['chance']:.2f}"
         for name, one in found.items()
     )
-    return Finding(Verdict.HOLDS if all(strong) else Verdict.NOT_REPRODUCED, words)
+    return Finding((Verdict.OPEN if by_chance else Verdict.HOLDS) if close else Verdict.NOT_REPRODUCED, words)
 
 
 def _judge_sampler(answers: Mapping[str, Result]) -> Finding:
@@ -174,7 +179,9 @@ STUDY_CLAIMS = (
         "weight decay 1e-4 and −0.35 at 1e-5 (p = 23, K = 128, full batch).",
         counterexample=SEVERITY,
         check=RecipeCheck(
-            "grokking-severity", {"weight_decays": (1e-4,), "llc": False, "steps": 6000}, _judge_severity
+            "grokking-severity",
+            {"rates": RATES, "weight_decays": (1e-4,), "llc": False, "steps": 6000},
+            _judge_severity,
         ),
     ),
     Claim(
@@ -201,8 +208,11 @@ STUDY_CLAIMS = (
         id="grokking/section-6.3",
         source=f"{GROKKING}, section 6.3 and Figures 3, 9",
         statement="λ̂ along training closely mirrors the validation loss.",
-        verdict=Verdict.NOT_REPRODUCED,
-        why="",
+        verdict=Verdict.OPEN,
+        why="Ranks agree, ρ from 0.8 to 0.97 for weight decays 1e-4 and 1e-5 and both samplers, with lags below a factor "
+        "of two; but both curves rise once and fall once, and with a dozen checkpoints 8 to 33% of shifted curves agree "
+        "as well (a dozen points cannot give less than 8%). In size they differ: the validation loss falls by a factor "
+        "of a thousand while converged λ̂, 480 before training, rises to 580 and falls to 530. More checkpoints decide.",
         check=RecipeCheck("grokking-mirror", {"values": (1e-4, 1e-5), "checkpoints": 14}, _judge_mirror),
     ),
     Claim(
