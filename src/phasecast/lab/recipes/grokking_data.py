@@ -95,12 +95,26 @@ def accuracies(spec: GrokkingData, results: xr.DataTree) -> dict[int, tuple[np.n
 
 
 def critical(ratios: np.ndarray, values: np.ndarray, p: int) -> Transition:
-    """The ratio at which the mean accuracy changes, with its interval; refused where too few sizes were tried."""
+    """The ratio at which the mean accuracy changes; refused where too few sizes were tried.
+
+    The interval reaches at least over the two sizes between which the mean passes one half: between them no network
+    was trained, and the fit alone, which takes the shape of the change for granted, would be too sure.
+    """
     name = f"critical N/(M ln M), M = {p}"
     if len(ratios) < FEWEST:
         reason = f"{len(ratios)} sizes do not locate a change: try at least {FEWEST}"
         return Transition(np.nan, np.nan, Status.REFUSED, error_kind="quadrature", reasons=[reason], name=name)
-    return transition(ratios, values.mean(axis=1), direction="up", name=name)
+    mean = values.mean(axis=1)
+    found = transition(ratios, mean, direction="up", name=name)
+    below, above = ratios[mean < 0.5], ratios[mean >= 0.5]
+    if found.status is Status.REFUSED or not len(below) or not len(above):
+        return found
+    low, high = min(found.low, float(below.max())), max(found.high, float(above.min()))
+    error = max(float(found.error), (high - low) / 4)
+    return Transition(
+        found.estimate, error, found.status, found.diagnostics, error_kind="quadrature", reasons=found.reasons,
+        name=name, low=low, high=high, before=found.before, after=found.after, width=found.width, chance=found.chance,
+    )  # fmt: skip
 
 
 def conclude(spec: GrokkingData, results: xr.DataTree) -> Conclusion:
@@ -143,7 +157,7 @@ def figures(spec: GrokkingData, results: xr.DataTree) -> Mapping[str, Captioned]
         "critical": Captioned(
             figure,
             "Accuracy on pairs that were not shown, mean and standard error over seeds. Bars above: where the mean "
-            "changes, with its 95% interval.",
+            "changes, with its 95% interval, at least from size to size.",
         )
     }
 
