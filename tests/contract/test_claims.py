@@ -23,7 +23,7 @@ def checks():
         yield pytest.param(identity, marks=pytest.mark.slow if trains else ())
 
 
-@pytest.mark.parametrize("identity", checks())
+@pytest.mark.parametrize("identity", list(checks()))
 def test_the_check_finds_what_we_say(identity, tmp_path):
     verification = claims.verify(identity, store=tmp_path, quiet=True)
     assert verification.confirmed, verification.finding.found
