@@ -62,8 +62,9 @@ def legend(axes: Axes, **more: Any) -> None:
 
 def legend_above(figure: Figure, *axes: Axes) -> None:
     """One legend for the whole figure, from the labels of some of its axes."""
-    pairs = [pair for one in axes for pair in zip(*one.get_legend_handles_labels(), strict=True)]
-    handles, labels = ([pair[place] for pair in pairs] for place in (0, 1))
+    found = [one.get_legend_handles_labels() for one in axes]
+    handles = [handle for part, _ in found for handle in part]
+    labels = [label for _, part in found for label in part]
     figure.legend(handles, labels, loc="outside upper center", ncols=4, frameon=False, fontsize=8)
 
 
