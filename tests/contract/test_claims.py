@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from phasecast import claims
-from phasecast.core import Claim, ClaimVerdict, Finding
+from phasecast.core import Claim, ClaimVerdict, Finding, RecipeCheck
 from phasecast.core.errors import BadInput
 
 pytestmark = pytest.mark.bare
@@ -16,7 +16,14 @@ pytestmark = pytest.mark.bare
 ALL = claims.all_claims()
 
 
-@pytest.mark.parametrize("identity", ALL)
+def checks():
+    """Every claim; those whose check trains networks take longer than the suite allows."""
+    for identity, claim in ALL.items():
+        trains = isinstance(claim.check, RecipeCheck) and claim.check.recipe.startswith("grokking")
+        yield pytest.param(identity, marks=pytest.mark.slow if trains else ())
+
+
+@pytest.mark.parametrize("identity", list(checks()))
 def test_the_check_finds_what_we_say(identity, tmp_path):
     verification = claims.verify(identity, store=tmp_path, quiet=True)
     assert verification.confirmed, verification.finding.found

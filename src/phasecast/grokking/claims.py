@@ -12,6 +12,7 @@ from phasecast.core.claim import ClaimVerdict as Verdict
 from phasecast.grokking.hidden import centred, hidden
 from phasecast.grokking.ridge import ridge_solution
 from phasecast.grokking.signal import climb, ridge_signal, wide_scale
+from phasecast.grokking.study_claims import STUDY_CLAIMS
 from phasecast.models.modular import fourier_solution, modular_table, quadratic_network
 
 FOURIER = 0.9  # the share of power in one frequency that makes a unit a Fourier feature
@@ -166,7 +167,7 @@ assert w["V"].shape[1] < 9 and rest < 1e-12
 
 CLAIMS = (
     Claim(
-        id="grokking/theorem-5.2",
+        id="grokking/ridge-coefficient",
         source=f"{GROKKING}, Theorem 5.2",
         statement="At the ridge solution of random features λ = ½ p min(l, K), l the dimension that they span.",
         verdict=Verdict.HOLDS_CORRECTED,
@@ -221,4 +222,5 @@ CLAIMS = (
         counterexample=REMARK,
         check=_check_remark_5_4,
     ),
+    *STUDY_CLAIMS,
 )

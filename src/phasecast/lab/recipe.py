@@ -147,6 +147,12 @@ class Recipe:
 
 RECIPES: dict[str, str] = {
     "grokking": "phasecast.lab.recipes.grokking",
+    "grokking-coefficient": "phasecast.lab.recipes.grokking_coefficient",
+    "grokking-data": "phasecast.lab.recipes.grokking_data",
+    "grokking-mirror": "phasecast.lab.recipes.grokking_mirror",
+    "grokking-sampler": "phasecast.lab.recipes.grokking_sampler",
+    "grokking-severity": "phasecast.lab.recipes.grokking_severity",
+    "grokking-width": "phasecast.lab.recipes.grokking_width",
     "llc": "phasecast.lab.recipes.local_coefficient",
     "toy-landscapes": "phasecast.lab.recipes.toy_landscapes",
 }

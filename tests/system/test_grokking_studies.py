@@ -1,0 +1,163 @@
+"""The studies of grokking as runs: each small, bad input as one line, the same numbers after a kill and on dask."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from conftest import HERE
+from phasecast.core.results import Comparison
+from phasecast.grokking import quadratic, train
+from phasecast.grokking import task as make_task
+from phasecast.lab import LocalEngine, Store, find_recipe, run, sweep
+from phasecast.lab.engines.dask import DaskEngine
+from phasecast.lab.recipes.grokking_severity import peaks
+from phasecast.lab.spec import make_spec
+
+STUDIES = [f"grokking-{name}" for name in ("coefficient", "data", "mirror", "sampler", "severity", "width")]
+DATA = {"p": (11,), "ratios": (1.5, 3.0), "seeds": 2, "width": 48, "lr": 1e-2, "steps": 400}
+
+
+@pytest.mark.bare
+@pytest.mark.parametrize("name", STUDIES)
+def test_a_study_at_the_papers_scale_has_the_papers_sizes(name):
+    recipe = find_recipe(name)
+    small, paper = make_spec(recipe.spec, {}), make_spec(recipe.spec, {"scale": "paper"})
+    assert paper.steps == 100_000 > small.steps
+    assert paper.batch == 128
+    assert make_spec(recipe.spec, {"scale": "paper", "steps": 500}).steps == 500
+    assert make_spec(recipe.spec, paper.model_dump(mode="json")) == paper
+
+
+@pytest.mark.bare
+@pytest.mark.parametrize(
+    ("name", "setting", "said"),
+    [
+        ("coefficient", "p=9", "9 is not prime"),
+        ("coefficient", "fraction=1.5", "between 0 and 1"),
+        ("coefficient", "batch=4000", "larger than the"),
+        ("coefficient", "samplers=hmc", "calibrated"),
+        ("data", "ratios=40", "rows to train on"),
+        ("data", "ratios=[]", "give ratios or fractions"),
+        ("mirror", "values=-1", "give positive ones"),
+        ("mirror", "vary=depth", "weight_decay"),
+        ("sampler", "gammas=0", "give positive ones"),
+        ("severity", "rates=0.1,-0.1", "not positive"),
+        ("severity", "weight_decays=-1e-4", "negative"),
+        ("width", "scale=huge", "laptop"),
+    ],
+)
+def test_bad_input_is_one_line(store, command, name, setting, said):
+    code, out, err = command("run", f"grokking-{name}", "--set", setting, "--store", store)
+    assert code == 2
+    assert out == ""
+    assert len(err.strip().splitlines()) == 1
+    assert said in err
+    assert not list(store.glob("grokking-*"))
+
+
+@pytest.mark.bare
+def test_a_study_stores_what_the_library_computes(store):
+    found = run("grokking-data", DATA, store=store, quiet=True)
+    curves = found.results()["curves"].to_dataset().to_dataframe()
+    table, count = make_task("addition", 11), round(3.0 * 11 * np.log(11))
+    *_, last = train(
+        table, quadratic(table, 48), steps=400, count=count, lr=[1e-2] * 2, weight_decay=[1e-4] * 2, seeds=[0, 1]
+    )
+    ends = curves[(curves["group"] == 1) & (curves["step"] == 400)]
+    np.testing.assert_array_equal(ends["validation_accuracy"], last.curves["validation_accuracy"][-1])
+    assert found.conclusion().numbers["critical, M = 11"] is None
+    critical = found.conclusion().answers["critical N/(M ln M), M = 11"]
+    assert isinstance(critical, Comparison)
+    assert "try at least 8" in critical.measurement.reasons[0]
+
+
+@pytest.mark.bare
+def test_a_rate_that_never_generalised_is_refused_and_not_fitted(store):
+    settings = {"p": 7, "width": 16, "fraction": 0.6, "rates": (1e-5, 1e-4), "weight_decays": (0.0,), "steps": 60}
+    found = run("grokking-severity", {**settings, "llc": False}, store=store, quiet=True)
+    assert found.status == "refused"
+    assert found.conclusion().numbers["generalised, weight decay 0"] == 0
+    assert "too few for a law" in found.conclusion().sentence
+
+
+def test_the_largest_coefficient_of_each_rate_is_found(store):
+    settings = {**find_recipe("grokking-severity").tiny, "llc": True, "checkpoints": 2, "rates": (1e-2,)}
+    found = run("grokking-severity", settings, store=store, quiet=True)
+    sampled = found.results()["llc"].to_dataset()
+    assert sorted(set(sampled["step"].values.tolist())) == [14, 200]
+    assert np.isfinite(sampled["value"].values).all()
+    [(top, _, step)] = peaks(found.spec, found.results()).values()
+    kept = sampled["value"].values[sampled["status"].values < 2]
+    assert top[0] == kept.max()
+    assert step[0] > 0
+
+
+def test_a_network_that_breaks_down_does_not_stop_the_others(store):
+    settings = {"p": 7, "width": 16, "fraction": 0.6, "rates": (1e-2, 1e12), "weight_decays": (1e-3,), "steps": 300}
+    found = run("grokking-severity", {**settings, "llc": False}, store=store, quiet=True)
+    curves = found.results()["curves"].to_dataset().to_dataframe()
+    assert np.isfinite(curves[curves["member"] == 0]["train_loss"]).all()
+    assert not np.isfinite(curves[curves["member"] == 1]["train_loss"]).all()
+
+
+@pytest.mark.slow
+def test_a_study_killed_between_two_samples_gives_the_same_bits(tmp_path):
+    spec = {"p": "[5]", "widths": "[6,8]", "fraction": 0.7, "steps": 3000, "samplers": '["printed"]'}
+    words = [f"{name}={value}" for name, value in spec.items()]
+    settings = {"p": (5,), "widths": (6, 8), "fraction": 0.7, "steps": 3000, "samplers": ("printed",)}
+    whole = run("grokking-coefficient", settings, store=tmp_path / "whole", quiet=True)
+    store = Store(tmp_path / "killed")
+    paths = os.pathsep.join(filter(None, [str(HERE), os.environ.get("PYTHONPATH")]))
+    command = ["run", "grokking-coefficient", "--set", *words, "--store", str(store.path), "--checkpoint-every", "0.01"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "phasecast.cli", *command],
+        env={**os.environ, "PYTHONPATH": paths},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    deadline = time.monotonic() + 120
+    while not any((status.get("done") or 0) >= 3 for status in store.statuses()):
+        assert time.monotonic() < deadline, "waited too long"
+        assert process.poll() is None
+        time.sleep(0.005)
+    process.kill()
+    process.wait()
+    killed = run("grokking-coefficient", settings, store=store, quiet=True)
+    begun = [event["checkpoint"] for event in killed.folder.events() if event["event"] == "started"]
+    assert max(begun) > 0
+    for node in whole.results().subtree:
+        for name, variable in node.to_dataset().data_vars.items():
+            assert variable.values.tobytes() == killed.results()[f"{node.path}/{name}"].values.tobytes(), name
+
+
+@pytest.mark.slow
+def test_a_sweep_on_dask_gives_the_numbers_of_a_local_one(tmp_path, monkeypatch):
+    from distributed import LocalCluster
+
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, [str(HERE), os.environ.get("PYTHONPATH")])))
+    settings = {**DATA, "steps": 100}
+    local = sweep(
+        "grokking-data", settings, seeds=2, engine=LocalEngine(workers=1), store=tmp_path / "local", quiet=True
+    )
+    with LocalCluster(n_workers=1, threads_per_worker=1, processes=True, dashboard_address="127.0.0.1:0") as cluster:
+        engine = DaskEngine(address=cluster.scheduler_address)
+        far = sweep("grokking-data", settings, seeds=2, engine=engine, store=tmp_path / "dask", quiet=True)
+    assert far.errors == local.errors == ()
+    for here, there in zip(local.runs, far.runs, strict=True):
+        assert here.id == there.id
+        ours, theirs = (one.results()["curves"].to_dataset() for one in (here, there))
+        for name, variable in ours.data_vars.items():
+            np.testing.assert_array_equal(variable.values, theirs[name].values)
+
+
+def test_the_transformer_of_figure_13_runs(store):
+    settings = {"network": "transformer", "p": 5, "width": 8, "fraction": 0.7, "steps": 40, "checkpoints": 2}
+    found = run("grokking", settings, store=store, quiet=True)
+    assert found.summary["numbers"]["steps"] == 40
+    assert found.summary["numbers"]["k_eff"] is None
