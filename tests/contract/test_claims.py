@@ -16,20 +16,22 @@ pytestmark = pytest.mark.bare
 ALL = claims.all_claims()
 
 
-def checks():
-    """Every claim; those whose check trains networks take longer than the suite allows."""
-    for identity, claim in ALL.items():
-        trains = isinstance(claim.check, RecipeCheck) and claim.check.recipe.startswith("grokking")
-        yield pytest.param(identity, marks=pytest.mark.slow if trains else ())
+def trains(claim: Claim) -> bool:
+    """Whether its check trains networks, which takes longer than the suite allows."""
+    return isinstance(claim.check, RecipeCheck) and claim.check.recipe.startswith("grokking")
 
 
-@pytest.mark.parametrize("identity", list(checks()))
+def marked(claims: dict[str, Claim]) -> list:
+    return [pytest.param(name, marks=pytest.mark.slow if trains(claim) else ()) for name, claim in claims.items()]
+
+
+@pytest.mark.parametrize("identity", marked(ALL))
 def test_the_check_finds_what_we_say(identity, tmp_path):
     verification = claims.verify(identity, store=tmp_path, quiet=True)
     assert verification.confirmed, verification.finding.found
 
 
-@pytest.mark.parametrize("identity", [identity for identity, claim in ALL.items() if claim.counterexample])
+@pytest.mark.parametrize("identity", marked({name: claim for name, claim in ALL.items() if claim.counterexample}))
 def test_the_counterexample_runs_as_printed(identity):
     shown = subprocess.run(
         [sys.executable, "-c", ALL[identity].counterexample], capture_output=True, text=True, check=False

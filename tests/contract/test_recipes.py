@@ -23,7 +23,12 @@ from phasecast.lab.spec import make_spec, parse_assignments, parse_axes
 pytestmark = pytest.mark.bare
 
 
-@pytest.fixture(scope="module", params=RECIPES)
+STUDIES = ("grokking-coefficient", "grokking-mirror", "grokking-sampler", "grokking-width")  # they compile for long
+
+
+@pytest.fixture(
+    scope="module", params=[pytest.param(name, marks=pytest.mark.slow if name in STUDIES else ()) for name in RECIPES]
+)
 def recipe(request):
     return find_recipe(request.param)
 
