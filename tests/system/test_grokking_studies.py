@@ -157,7 +157,7 @@ def test_a_sweep_on_dask_gives_the_numbers_of_a_local_one(tmp_path, monkeypatch)
 
 
 def test_the_transformer_of_figure_13_runs(store):
-    settings = {"network": "transformer", "p": 5, "width": 8, "fraction": 0.7, "steps": 40, "checkpoints": 2}
+    settings = {"network": "transformer", "p": 5, "width": 8, "fraction": 0.7, "steps": 40, "llc": False}
     found = run("grokking", settings, store=store, quiet=True)
     assert found.summary["numbers"]["steps"] == 40
     assert found.summary["numbers"]["k_eff"] is None

@@ -85,7 +85,7 @@ class LLC(Measurement):
         return figure
 
     def _rows(self) -> list[tuple[str, str]]:
-        pull = "γ → 0, extrapolated" if self.gamma is None else f"γ = {self.gamma:g}"
+        pull = "a ladder towards γ → 0" if self.gamma is None else f"γ = {self.gamma:g}"
         return [
             *super()._rows(),
             ("where", f"nβ = {self.nbeta:.4g}, {pull}"),

@@ -148,7 +148,7 @@ def conclude(engine: Any, settings: Settings, rungs: list[Rung], seconds: float,
     warned += notes
     if last.phase == "spent":
         warned.append(
-            f"the budget of {settings.budget:.3g} gradients is spent and the error is {error / abs(value):.1%} of λ̂: "
+            f"the budget of {settings.budget:.3g} gradients is spent before the sampling was done (error {error:.3g}): "
             "allow more with max_grads, or a larger target"
         )
         if not error <= 5 * settings.target * abs(value) or last.loss.steps < 2 * CHUNK_LIMIT:

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from phasecast.core.errors import BadInput
 from phasecast.core.results import Measurement, Status
 
 GENERALISED = 0.95
@@ -30,8 +31,22 @@ def crossing(steps: Any, values: Any, level: float) -> int | None:
     return int(np.asarray(steps)[above.argmax()]) if above.any() else None
 
 
+def _checked(steps: Any, *accuracies: Any) -> list[np.ndarray]:
+    """Steps and accuracies as arrays, if they are what they should be."""
+    arrays = [np.asarray(one, dtype=float) for one in (steps, *accuracies)]
+    shapes = {one.shape for one in arrays}
+    if len(shapes) > 1 or arrays[0].ndim != 1 or not arrays[0].size:
+        raise BadInput(f"the curves have shapes {', '.join(map(str, shapes))}", "give lists of one length, not empty")
+    if np.any(np.diff(arrays[0]) <= 0):
+        raise BadInput("the steps do not rise", "sort the curves by step")
+    if any(np.any((one < 0) | (one > 1)) for one in arrays[1:]):
+        raise BadInput("an accuracy is outside of 0 to 1", "give shares, not percent")
+    return arrays
+
+
 def crossings(steps: Any, train: Any, validation: Any) -> dict[str, int | None]:
     """``train99``, ``val50`` and ``val95``: when the accuracies pass .99, .5 and .95."""
+    steps, train, validation = _checked(steps, train, validation)
     return {
         "train99": crossing(steps, train, 0.99),
         "val50": crossing(steps, validation, 0.5),
@@ -47,9 +62,9 @@ def grokking_severity(steps: Any, train: Any, validation: Any) -> Measurement:
     >>> grokking_severity([0, 1, 2, 3, 4], [0, 1, 1, 1, 1], [0, 0, 0, 1, 1]).value
     0.5
     """
-    steps = np.asarray(steps, dtype=float)
-    gap = np.abs(np.asarray(train, dtype=float) - np.asarray(validation, dtype=float))
-    last = float(np.asarray(validation)[-1])
+    steps, train, validation = _checked(steps, train, validation)
+    gap = np.abs(train - validation)
+    last = float(validation[-1])
     span = steps[-1] - steps[0]
     if span <= 0 or not np.isfinite(gap).all():
         reason = "the accuracies are not known over a span of steps; train for longer or with a smaller learning rate"
@@ -71,7 +86,10 @@ def grokking_severity(steps: Any, train: Any, validation: Any) -> Measurement:
 
 def alive(readout: Any) -> np.ndarray:
     """Which hidden units have a column of the read-out V (classes, units) longer than 10⁻² of the longest."""
-    length = np.linalg.norm(np.asarray(readout, dtype=float), axis=0)
+    readout = np.asarray(readout, dtype=float)
+    if readout.ndim != 2 or not np.isfinite(readout).all():
+        raise BadInput(f"the read-out has shape {readout.shape}", "give finite weights V, (classes, units)")
+    length = np.linalg.norm(readout, axis=0)
     return length > ALIVE * length.max()
 
 

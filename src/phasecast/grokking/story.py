@@ -115,7 +115,7 @@ def _of_the_coefficient(numbers: Mapping[str, Any], story: Story) -> list[str]:
     sentences = [
         f"The learning coefficient λ̂, which counts in how many directions the weights are held by the training data, "
         f"went from {high:.0f} at its highest to {last:.0f} at the end"
-        + (": the rule is held by fewer than the list of answers was." if last < high else ".")
+        + (": the rule is held by fewer than the list of answers was." if last < high and numbers["gsm"] else ".")
     ]
     fall = story.when("λ̂")
     if fall is not None:

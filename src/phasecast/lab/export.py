@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Hashable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,10 +36,16 @@ def export(run: Run, to: Path) -> list[Path]:
             return _weights(tree, to)
         written = []
         for name, node in tree.children.items():
-            path = to.with_name(f"{to.stem}-{name}.csv")
-            with replacing(path) as partial:
-                _plain_strings(node).to_dataset().to_dataframe().to_csv(partial)
-            written.append(path)
+            table = _plain_strings(node).to_dataset()
+            shapes: dict[tuple[Hashable, ...], list[Hashable]] = {}  # columns of one shape share a file
+            for column, values in table.data_vars.items():
+                shapes.setdefault(values.dims, []).append(column)
+            for dims, columns in shapes.items():
+                extra = "" if len(dims) <= 1 else f"-{columns[0]}"
+                path = to.with_name(f"{to.stem}-{name}{extra}.csv")
+                with replacing(path) as partial:
+                    table[columns].to_dataframe().to_csv(partial)
+                written.append(path)
         return written
 
 

@@ -51,13 +51,13 @@ def story(
     return Captioned(
         figure,
         "Top: how often the network is right. Middle: the sampled learning coefficient at checkpoints with its error; "
-        "hollow points are not ok, mostly because an early checkpoint is no minimum. "
+        "hollow points are not ok. "
         + (
             "Bottom: the same beside exact values for γ → 0, which the pull keeps it below, and beside SGLD. "
             if third
             else ""
         )
-        + "Bands: where each curve changed, with 95%.",
+        + "Bands: where a curve of their colour changed, with 95%; without a band no change stands out.",
     )
 
 
