@@ -12,7 +12,7 @@ pytestmark = pytest.mark.bare
 
 NAMES = {
     "phasecast": "BadInput Comparison LLC Measurement PhasecastError Prediction Problem Refused Status Verdict claims "
-    "coefficients core demo lab llc llc_sweep llc_trajectory local_free_energy models report sampling torch",
+    "coefficients core demo lab llc llc_sweep llc_trajectory local_free_energy models online report sampling torch",
     "phasecast.core": "Claim ClaimVerdict Comparison Finding Measurement Prediction Problem RecipeCheck Result Status "
     "Verdict float64",
     "phasecast.models": "LANDSCAPES Landscape fourier_solution gibbs_coefficient matrix_product modular_table "
@@ -24,6 +24,12 @@ NAMES = {
     "monomial newton nmf ntk_coefficient of_landscape product quadratic rank_mod_prime "
     "reduced_rank relu reparametrise sgd_temperature sum_of_powers symmetric_factorisation tanh temperature_ladder "
     "union volume_scaling",
+    "phasecast.online": "Curve ExponentFit Forecast OrderParameters Plateau PlateauLength Spectrum asymptotic_curve "
+    "asymptotic_rates curve decay_rates draw_weights equal_escape_time equal_plateau escape_rates escape_time "
+    "feature_floor general_curve generalisation_error integral_curve linear_curve load_data max_learning_rate "
+    "mean_curve measured_length moment_variance plateau plateau_length plateaus_of_draws power_law_window rotated_curve "
+    "rotated_floor scaling_exponent sgd_curve sgd_stability_limit simulate simulate_data small_rate_curve solve "
+    "solve_many stability_limit",
     "phasecast.claims": "Claim ClaimVerdict Finding RecipeCheck Verification all_claims find verify",
     "phasecast.lab": "Captioned Chunk Conclusion DataFile Factory LocalEngine RECIPES Recipe Run Spec Store Sweep "
     "Swept Table find_recipe load make_sweep read_sweep resume run sweep",
@@ -53,6 +59,11 @@ SIGNATURES = {
     "coefficients.newton": "(polynomial)",
     "coefficients.ideal": "(*monomials)",
     "coefficients.sgd_temperature": "(loss, params, data, lr, batch)",
+    "online.curve": "(students=2, teachers=2, *, modes=None, exponent=None, spectrum=None, lr, sigma=0.01, "
+    "inputs=None, draws=5, seed=0, alphas, order=1, activation='erf', simulate=0)",
+    "online.solve": "(order_parameters, spectrum, lr, alphas, activation='erf', order=1, *, rtol=1e-08, step=None)",
+    "online.linear_curve": "(modes, exponent, lr, sigma, alphas, trained=None)",
+    "online.plateau": "(T1)",
     "llc": "(loss, params=None, data=None, *, n=None, nbeta=None, gamma=None, prior=None, only=None, sampler='auto', "
     "chains=8, target=0.02, max_grads=None, seed=0)",
     "torch.llc": "(module, data, loss, *, n=None, nbeta=None, gamma=None, prior=None, only=None, sampler='auto', "

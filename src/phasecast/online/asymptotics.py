@@ -44,8 +44,8 @@ def asymptotic_curve(state: OrderParameters, spectrum: Spectrum, lr: float, alph
     """ε(α) from a state near perfect learning, explicitly and to first order in η, α counted from that state.
 
     Replaces eq. 17 (122), which needs eigenvectors in arbitrary precision. Students are matched with teachers by their
-    overlap. Left out is what ⟨g'g'ξξᵀ⟩ has beyond mΣ: a part of rank M² along the teachers, of second order in the overlap
-    of J − B with them, which fades as fewer and fewer modes are left to learn.
+    overlap. Left out is what ⟨g'g'ξξᵀ⟩ has beyond mΣ: a part of rank M² along the teachers, of second order in the
+    overlap of J − B with them, which fades as fewer and fewer modes are left to learn.
     """
     grid = check_alphas(alphas)
     _, students, teachers = state.shape
@@ -79,9 +79,10 @@ def decay_rates(teachers: int, spectrum: Spectrum, lr: float, order: int = 2) ->
 def max_learning_rate(teachers: int, spectrum: Spectrum) -> Prediction:
     """The learning rate above which perfect learning is unstable, for erf units, N → ∞, K = M and T = 1.
 
-    The smallest η > 0 at which J₁ + ηJ₂ is singular, J₁ and J₂ the two orders of the Jacobian.
+    The smallest η > 0 at which J₁ + ηJ₂ is singular, J₁ and J₂ the two orders of the Jacobian. A null vector is the
+    same in every mode, because λ_k divides out, so that only the mean of the spectrum matters and one mode is enough.
     """
-    first, second = _jacobians(teachers, spectrum)
+    first, second = _jacobians(teachers, Spectrum(np.array([spectrum.moment(1)])))
     values = np.linalg.eigvals(np.linalg.solve(first, second))
     real = values.real[abs(values.imag) < 1e-9 * np.max(abs(values))]
     candidates = [-1 / value for value in real if value < -1e-12 * np.max(abs(values))]

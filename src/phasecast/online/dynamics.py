@@ -6,8 +6,8 @@
                 + \\tfrac{\\eta^2}{K^2}\\lambda_k S
 
 A, G and S depend on R^(1), Q^(1), T^(1) alone, so the hierarchy of Worschech & Rosenow 2024 (eq. 4, 18) closes in these
-L(KM + K²) numbers exactly, without the Cayley-Hamilton theorem and its conditioning. They are solved for mean weights and
-fluctuations (:func:`weight_rates`), which is cheaper where a mode has few inputs and keeps ε from cancelling.
+L(KM + K²) numbers exactly, without the Cayley-Hamilton theorem and its conditioning. They are solved for mean weights
+and fluctuations (:func:`weight_rates`), which is cheaper where a mode has few inputs and keeps ε from cancelling.
 
 Student (√M/K)Σg(x_i), teacher (1/√M)Σg(y_n), ε = ½⟨(ζ−σ)²⟩. The printed eq. 18 lacks 1/K and M/K in dR and has the η²
 bracket wrong; the factors here follow from eq. 2 and 3.
@@ -237,7 +237,10 @@ def _integrate(start, fixed, lr, grid, rtol, atol, step, *, activation, order, f
 
 
 def _coordinates(states: list[OrderParameters], spectra: list[Spectrum]) -> tuple[np.ndarray, Fixed]:
-    """Weights with the overlaps of all states, padded to one rank: J of shape (states, K, L·rank), and what is fixed."""
+    """Weights with the overlaps of all states, padded to one rank: J of shape (states, K, L·rank); and what is fixed.
+
+    At most K + M coordinates a mode are needed, fewer where a mode has fewer inputs.
+    """
     factored = [state.factors() for state in states]
     rank = max(J.shape[-1] for J, _ in factored)
 

@@ -23,7 +23,8 @@ def integral_curve(
 ) -> Prediction:
     """Eq. 9 (50) and, with ``trained`` modes, eq. 11 (79) corrected; ``value`` at each α.
 
-    .. math:: \\epsilon \\approx \\frac{(1+\\sigma_J^2)\\lambda_+}{2L}\\Bigl[\\frac1\\beta\\bigl(N_l^{-\\beta}-L^{-\\beta}\\bigr)
+    .. math:: \\epsilon \\approx \\frac{(1+\\sigma_J^2)\\lambda_+}{2L}
+              \\Bigl[\\frac1\\beta\\bigl(N_l^{-\\beta}-L^{-\\beta}\\bigr)
               + \\frac{z^{-s}}{1+\\beta}\\bigl(\\Gamma(s, z N_l^{-(1+\\beta)}) - \\Gamma(s, z)\\bigr)\\Bigr]
 
     with z = 2ηλ₊α and s = β/(1+β). The learned sum ends at N_l; printed is L, which counts the frozen modes twice.

@@ -10,7 +10,8 @@ With g(x) = erf(x/√2), C the covariance of (z₁, …), for the numbered varia
         = \\tfrac4{\\pi^2} \\frac1{\\sqrt{A_4}} \\arcsin\\frac{V_{34}}{\\sqrt{(1+V_{33})(1+V_{44})}}
 
 with A₄ = (1+C₁₁)(1+C₂₂) − C₁₂² and V the covariance of z₃, z₄ given that z₁ and z₂ plus unit noise are zero:
-V = C_{34,34} − C_{34,12}(1 + C_{12,12})⁻¹C_{12,34}. That is eq. 91 with its signs put right: A₀ = A₄V₃₄, A₁ = A₄(1+V₃₃).
+V = C_{34,34} − C_{34,12}(1 + C_{12,12})⁻¹C_{12,34}. That is eq. 91 with its signs put right: A₀ = A₄V₃₄ and
+A₁ = A₄(1+V₃₃).
 Repeated indices need nothing special. The functions take NumPy or JAX arrays.
 """
 
@@ -50,8 +51,8 @@ def i4(C: Any) -> Any:
 def i4_contraction(C: Any, coefficients: Any, students: int) -> Any:
     """S_ij = Σ_ab c_a c_b I4(x_i, x_j, z_a, z_b) over all units z = (x, y), shape (K, K).
 
-    ``C`` is the covariance (K+M, K+M) of all units, the K students first. One conditional covariance serves a whole pair
-    (i, j), and only pairs i ≤ j are computed: K(K+1)/2·(K+M)² arcsines and no four-index table of covariances.
+    ``C`` is the covariance (K+M, K+M) of all units, the K students first. One conditional covariance serves a whole
+    pair (i, j), and only i ≤ j and a ≤ b are computed: about K²(K+M)²/4 arcsines, and no table of 4 × 4 covariances.
     """
     units = C.shape[0]
     rows, columns = jnp.triu_indices(students)

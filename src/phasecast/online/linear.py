@@ -5,8 +5,8 @@ With D_k the mean square of J − B in mode k, one-pass SGD on Gaussian inputs h
 .. math:: \\dot D_k = -2\\eta\\lambda_k D_k + \\eta^2\\lambda_k \\sum_j w_j\\lambda_j D_j, \\qquad
           \\epsilon = \\tfrac12 \\sum_k w_k\\lambda_k D_k, \\qquad D_k(0) = 1+\\sigma_J^2
 
-A diagonal less a matrix of rank one: its rates x solve the secular equation 1 = (η/2)Σ w λ²/(λ−x), which is stable at any
-number of modes where the paper's eq. 6 and 57 need arbitrary precision. Numbers of students and teachers do not matter.
+A diagonal less a matrix of rank one: its rates x solve the secular equation 1 = (η/2)Σ w λ²/(λ−x), which is stable at
+any number of modes where the paper's eq. 6 and 57 need arbitrary precision. Numbers of units do not matter.
 """
 
 from __future__ import annotations

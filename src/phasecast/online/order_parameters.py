@@ -167,8 +167,8 @@ def moment_variance(order: int, spectrum: Spectrum, inputs: int) -> tuple[float,
 
     .. math:: \\mathrm{Var}\\, T^{(l)}_{nm} = \\frac{1 + \\delta_{nm}}{N} \\sum_k w_k \\lambda_k^{2l}
 
-    The paper prints λ² for λ^{2l} (section 5.1.1). With L = N and λ₊ ∝ L it does not vanish for large N: plateaus differ
-    between draws.
+    The paper prints λ² for λ^{2l} (section 5.1.1). With L = N and λ₊ ∝ L it does not vanish for large N: plateaus
+    differ between draws.
     """
     off = spectrum.moment(2 * whole_number("order", order, 0)) / whole_number("inputs", inputs, 1)
     return 2 * off, off

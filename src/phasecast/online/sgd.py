@@ -23,7 +23,7 @@ from phasecast.core.precision import float64
 from phasecast.core.results import Status
 from phasecast.online.dynamics import ACTIVATIONS, Activation, generalisation_error
 from phasecast.online.learning_curve import Curve, check_alphas
-from phasecast.online.order_parameters import OrderParameters, draw_weights
+from phasecast.online.order_parameters import Moments, draw_weights
 from phasecast.online.spectrum import Spectrum
 
 BLOCK = 32
@@ -79,8 +79,8 @@ def simulate(
         J = _walk(J, B, keys, jnp.asarray(mix, jnp.float32), mask, lr, at, int(count), activation=activation)
         at = int(count)
         reached.append(np.asarray(J))
-    states = [[OrderParameters.from_weights(j, b, spectrum, rotate=rotated).moment(1, spectrum) for j in run]
-              for run, (_, b) in zip(np.stack(reached, axis=1), drawn, strict=True)]  # fmt: skip
+    runs = zip(np.stack(reached, axis=1), drawn, strict=True)
+    states = [[_first_moments(j, b, values, basis) for j in run] for run, (_, b) in runs]
     return [_curve(run, counts / inputs, activation) for run in states]
 
 
@@ -98,8 +98,9 @@ def simulate_data(
 ) -> list[Curve]:
     """One-pass SGD on the rows of a user's data, each used once in an order drawn by the seed.
 
-    Rows are centred, rotated to their principal axes (the first ``trained`` of which learn) and scaled to a mean variance
-    of one. ε is that of the sample covariance: exact for a linear network, and for erf units as if the data were Gaussian.
+    Rows are centred, rotated to their principal axes (the first ``trained`` of which learn) and scaled to a mean
+    variance of one. ε is that of the sample covariance: exact for a linear network, and for erf units what it would be
+    if the data were Gaussian.
     """
     grid = check_alphas(alphas)
     spectrum = Spectrum.from_data(data)
@@ -128,8 +129,7 @@ def simulate_data(
                 J = _block_once(J, jnp.asarray(B, jnp.float32), jnp.asarray(padded, jnp.float32), active, mask, lr,
                                 activation=activation)  # fmt: skip
             at = int(count)
-            state = OrderParameters.from_weights(np.asarray(J), B, spectrum, rotate=False)
-            states.append(state.moment(1, spectrum))
+            states.append(_first_moments(np.asarray(J), B, spectrum.eigenvalues, None))
         curves.append(_curve(states, counts / inputs, activation))
     return curves
 
@@ -203,7 +203,15 @@ def _block(J, B, examples, active, mask, lr, activation):
     return J + pulls.T @ moving / np.sqrt(inputs).astype(np.float32)
 
 
-def _curve(states: list[Any], grid: np.ndarray, activation: Activation) -> Curve:
+def _first_moments(J: np.ndarray, B: np.ndarray, values: np.ndarray, basis: np.ndarray | None) -> Moments:
+    """R^(1), Q^(1), T^(1) of weights; not finite where SGD has diverged."""
+    J = J.astype(float)
+    J, B = (J, B) if basis is None else (J @ basis, B @ basis)
+    with np.errstate(over="ignore", invalid="ignore"):
+        return Moments(*((left * values) @ right.T / len(values) for left, right in ((J, B), (J, J), (B, B))))
+
+
+def _curve(states: list[Moments], grid: np.ndarray, activation: Activation) -> Curve:
     R1, Q1, T1 = (np.stack([getattr(state, name) for state in states]) for name in ("R", "Q", "T"))
     with float64():
         eps = np.asarray(generalisation_error(jnp.asarray(R1), jnp.asarray(Q1), jnp.asarray(T1), activation))

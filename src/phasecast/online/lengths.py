@@ -6,9 +6,9 @@ Printed (eq. 12, 117): α_P − α₀ = τ'(D − ½ ln σ_J² + ½ ln N), D = l
 - σ_P the spread of R^(1) over students at α₀, taken from a solution of the equations; c = σ_P/σ_J;
 - τ' = τ/2, the escape time of ε and not that of R (the paper's 239 is half of eq. 15's 478).
 
-Ours: the differences between students at α₀ grow by dr/dα = (η/K) T^(2) W r (:mod:`phasecast.online.plateau`), with M−1
-rates that are nearly equal; the plateau ends when the largest has grown to B. Nothing is left to choose but α₀, and that
-cancels.
+Ours: the differences between students at α₀ grow by dr/dα = (η/K) T^(2) W r (see
+:mod:`phasecast.online.symmetric_plateau`), with M−1 rates that are nearly equal; the plateau ends when the largest has
+grown to B. Nothing is left to choose but α₀, and that cancels.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from phasecast.core.errors import BadInput
 from phasecast.online.dynamics import solve
 from phasecast.online.learning_curve import Curve
 from phasecast.online.order_parameters import OrderParameters
-from phasecast.online.plateau import _response, plateau
 from phasecast.online.spectrum import Spectrum
+from phasecast.online.symmetric_plateau import _response, plateau
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ def plateau_length(
     state: OrderParameters, spectrum: Spectrum, lr: float, *, start: float, inputs: int
 ) -> PlateauLength:
     """The length of the plateau that follows from ``state`` at α = 0, seen from α₀ = ``start`` on it."""
-    _, students, teachers = state.shape
+    students = state.shape[1]
     if students < 2:
         raise BadInput("a single student has no plateau to leave", "use two or more students")
     curve = solve(state, spectrum, lr, [start])
