@@ -212,10 +212,12 @@ def solve_many(
 def _integrate(start, fixed, lr, grid, rtol, atol, step, *, activation, order, fixed_step):
     def one(y0, constants, eta):
         def rhs(_, y, __):
-            return weight_rates(*y, constants, eta, activation, order)
+            J, C = y
+            return weight_rates(J, C, constants, eta, activation, order)
 
         def observe(_, y, __):
-            R1, Q1 = first_moments(*y, constants)
+            J, C = y
+            R1, Q1 = first_moments(J, C, constants)
             return R1, Q1, generalisation_error(R1, Q1, constants.T1, activation)
 
         controller = (

@@ -60,7 +60,7 @@ class Curve(Measurement):
     def slope(self) -> np.ndarray:
         """d log ε / d log α at each α, by differences; NaN where α = 0."""
         with np.errstate(divide="ignore", invalid="ignore"):
-            logs = np.log(self.alpha), np.log(self.estimate)
+            logs = np.log(self.alpha), np.log(np.asarray(self.estimate, dtype=float))
             return np.gradient(logs[1], logs[0]) if self.alpha.size > 1 else np.full(self.alpha.size, np.nan)
 
     def first_below(self, level: float) -> float:

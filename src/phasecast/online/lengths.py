@@ -61,7 +61,7 @@ def plateau_length(
     def largest(length: float) -> float:
         return float(np.abs((along * np.exp(rates * length)) @ vectors.T).max())
 
-    tau, reach = 1 / float(rates.real.max()), float((math.e - 1) * at.R.mean())
+    tau, reach = 1 / float(np.real(rates).max()), float((math.e - 1) * at.R.mean())
     if not largest(0.0) > 0:
         raise BadInput("the students are exactly alike, so the plateau never ends", "draw finite weights")
     low, high = 0.0, tau
