@@ -140,6 +140,8 @@ class Recipe:
 
 
 RECIPES: dict[str, str] = {
+    "learning-curves": "phasecast.lab.recipes.learning_curves",
+    "linear-features": "phasecast.lab.recipes.linear_features",
     "llc": "phasecast.lab.recipes.local_coefficient",
     "toy-landscapes": "phasecast.lab.recipes.toy_landscapes",
 }

@@ -114,7 +114,7 @@ LINEAR_CLAIMS = (
         source=f"{SCALING}, eq. 6 and 56",
         statement="ε = (1+σ²)/(2L) Σ b_k λ̃_k exp(−2ηλ̃_kα) with λ̃ the eigenvalues of A₁ + ηU.",
         verdict=ClaimVerdict.HOLDS_CORRECTED,
-        why="Q evolves with 2A₁ + ηU, so the rates are those of A₁ + ηU/2; as printed learning would diverge from η = 1.",
+        why="Q evolves with 2A₁ + ηU, so the rates are those of A₁ + ηU/2; as printed it diverges from η = 1.",
         ours="Rates x from 1 = (η/2L)Σλ²/(λ−x); stable to η = 2 for N → ∞ (phasecast.online.linear_curve).",
         counterexample=EQ_6,
         check=_check_eq_6,
@@ -140,7 +140,7 @@ LINEAR_CLAIMS = (
     Claim(
         id="scaling/eq-11",
         source=f"{SCALING}, eq. 11, 71, 78 and 79",
-        statement="With N_l trained features ε is the floor of the others plus ε(α) of eq. 9; the floor's sum starts at N_l.",
+        statement="With N_l trained features ε is eq. 9 plus the floor of the others, whose sum starts at N_l.",
         verdict=ClaimVerdict.HOLDS_CORRECTED,
         why="Eq. 9 sums over all L modes, so the frozen ones are counted twice.",
         ours="The learned part ends at N_l, Γ(s, 2ηλ₊α/N_l^{1+β}) − Γ(s, 2ηλ₊α); the floor starts at N_l + 1.",
