@@ -192,7 +192,7 @@ def _stability(students: int, teachers: int, spectrum: Spectrum, lr: float, acti
         limit = float(max_learning_rate(teachers, spectrum).value)
     else:
         limit = math.inf
-    if lr >= limit:
+    if lr >= limit * (1 - 1e-12):
         raise BadInput(f"the learning rate {lr:g} is above the stability limit", f"use η < {limit:.6g}")
     if activation == "linear":
         finite = float(sgd_stability_limit(spectrum, inputs).value)

@@ -43,7 +43,7 @@ def general_curve(spectrum: Spectrum, lr: float, sigma: float, alphas: Any, trai
     grid = check_alphas(alphas)
     learn = _trained(spectrum, trained)
     limit = float(stability_limit(spectrum, trained).value)
-    if not 0 < lr < limit:
+    if not 0 < lr < limit * (1 - 1e-12):
         raise BadInput(f"the learning rate {lr:g} is not below the stability limit", f"use 0 < η < {limit:.6g}")
     values, shares = spectrum.eigenvalues, spectrum.weights
     start = 1 + _variance(sigma)
@@ -111,7 +111,7 @@ def sgd_curve(spectrum: Spectrum, inputs: int, lr: float, sigma: float, alphas: 
     grid = check_alphas(alphas)
     counts = spectrum.inputs_per_mode(inputs)
     limit = float(sgd_stability_limit(spectrum, inputs).value)
-    if not 0 < lr < limit:
+    if not 0 < lr < limit * (1 - 1e-12):
         raise BadInput(f"the learning rate {lr:g} is not below the stability limit", f"use 0 < η < {limit:.6g}")
     step = lr / inputs * spectrum.eigenvalues
     roots = np.sqrt(counts)
