@@ -239,9 +239,9 @@ PLATEAU_CLAIMS = (
         statement="In the specialised phase ε falls like α^{−β/(1+β)} in all configurations, K = M = 40 among them.",
         verdict=ClaimVerdict.NOT_REPRODUCED,
         why=(
-            "The equations of first order fall faster. K = M = 40, L = N = 512, η = 0.01, β = 1, one draw: slope −0.61 for α "
-            "in 2-5·10⁴, the end of the figure, −0.57 in 4-10·10⁴, −0.55 in 1-2.5·10⁵, so that −1/2 is approached beyond "
-            "it; β = 0.5: −0.67 in 2-5·10⁴ instead of −1/3. K = M = 4, L = 256: −0.6 to −1 up to α = 2·10⁴."
+            "The equations of first order fall faster. K = M = 40, L = N = 512, η = 0.01, β = 1, one draw: slope −0.61 "
+            "for α in 2-5·10⁴, the end of the figure, −0.57 in 4-10·10⁴, −0.55 in 1-2.5·10⁵, so that −1/2 is approached "
+            "beyond it; β = 0.5: −0.67 in 2-5·10⁴ for −1/3. K = M = 4, L = 256: −0.6 to −1 up to α = 2·10⁴."
         ),
         check=_check_figure_6,
     ),
