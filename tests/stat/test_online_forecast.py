@@ -35,11 +35,11 @@ def test_forty_units_are_solved_within_three_minutes():
 
 
 def test_a_forecast_has_all_its_parts_and_survives_json():
-    found = online.curve(modes=4, exponent=1.0, lr=0.5, inputs=400, draws=3, alphas=np.linspace(1, 120, 30), order=2)
+    found = online.curve(modes=4, exponent=1.0, lr=0.5, inputs=400, draws=3, alphas=np.linspace(1, 600, 60), order=2)
     assert found.status is Status.OK
     assert found.plateau["eps"] == pytest.approx(0.0058, rel=0.3)
     assert found.escape["tau"] > 0
-    assert found.escape["left_at"] < 120
+    assert found.escape["left_at"] < 600
     assert found.slope_at_end["predicted"] == -0.5
     assert Result.from_json(found.to_json()) == found
     assert len(found.figure().axes) == 1

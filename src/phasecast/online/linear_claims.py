@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from phasecast.core.claim import Claim, ClaimVerdict, Finding
@@ -9,6 +11,10 @@ from phasecast.online.equation_claims import SCALING, corrected, holds
 from phasecast.online.feature_scaling import integral_curve, power_law_window, rotated_floor
 from phasecast.online.linear import general_curve, small_rate_curve
 from phasecast.online.spectrum import Spectrum
+
+
+def _first(values: Any) -> float:
+    return float(np.asarray(values)[0])
 
 
 def _check_eq_6() -> Finding:
@@ -43,11 +49,11 @@ def _check_eq_49() -> Finding:
     spectrum, lr, alpha = Spectrum.power_law(128, 0.5), 0.01, 100.0
     exact = small_rate_curve(spectrum, lr, 1.0, [alpha]).eps[0]
     found = integral_curve(128, 0.5, lr, 1.0, [alpha])
-    gap = exact - float(found.value[0])
+    gap = exact - _first(found.value)
     printed = 2 * spectrum.largest / (2 * 128) * np.exp(-2 * lr * spectrum.largest * alpha)
-    ours = abs(gap) <= float(found.systematic[0])
+    ours = abs(gap) <= _first(found.systematic)
     broken = gap > printed and ours
-    words = f"sum less integral {gap:.2g}, printed bound {printed:.2g}, ours {float(found.systematic[0]):.2g}"
+    words = f"sum less integral {gap:.2g}, printed bound {printed:.2g}, ours {_first(found.systematic):.2g}"
     return Finding(ClaimVerdict.HOLDS_CORRECTED if broken else ClaimVerdict.NOT_REPRODUCED, words)
 
 
@@ -56,10 +62,10 @@ def _check_eq_11() -> Finding:
     exact = small_rate_curve(Spectrum.power_law(modes, 1.0), lr, sigma, [100], trained).eps[0]
     ours = integral_curve(modes, 1.0, lr, sigma, [100], trained)
     frozen = (1 + sigma**2) / 2 * Spectrum.power_law(modes, 1.0).largest / modes * (1 / trained - 1 / modes)
-    printed = frozen + float(integral_curve(modes, 1.0, lr, sigma, [100]).value[0])
-    words = f"exact sum {exact:.6f}, ours {float(ours.value[0]):.6f}, printed {printed:.6f}"
-    within = float(ours.systematic[0])
-    return corrected(abs(float(ours.value[0]) - exact) < within, abs(printed - exact) < within, words)
+    printed = frozen + _first(integral_curve(modes, 1.0, lr, sigma, [100]).value)
+    words = f"exact sum {exact:.6f}, ours {_first(ours.value):.6f}, printed {printed:.6f}"
+    within = _first(ours.systematic)
+    return corrected(abs(_first(ours.value) - exact) < within, abs(printed - exact) < within, words)
 
 
 def _check_eq_88() -> Finding:

@@ -96,7 +96,7 @@ def _check_escape_scaling() -> Finding:
 
 def _check_rates() -> Finding:
     spectrum, M = Spectrum.power_law(6, 1.0), 4
-    found = decay_rates(M, spectrum, 1e-3, order=1).real
+    found = np.real(decay_rates(M, spectrum, 1e-3, order=1))
     a = 2e-3 / (np.sqrt(3) * np.pi * M)
 
     def there(factor: float) -> bool:
@@ -240,7 +240,7 @@ PLATEAU_CLAIMS = (
         verdict=ClaimVerdict.NOT_REPRODUCED,
         why=(
             "The equations of first order fall faster. K = M = 40, L = N = 512, η = 0.01, β = 1, one draw: slope −0.61 "
-            "for α in 2-5·10⁴, the end of the figure, −0.57 in 4-10·10⁴, −0.55 in 1-2.5·10⁵, so that −1/2 is approached "
+            "for α in 2-5·10⁴, the end of the figure, −0.57 in 4-10·10⁴, −0.55 in 1-2.5·10⁵, so −1/2 is approached "
             "beyond it; β = 0.5: −0.67 in 2-5·10⁴ for −1/3. K = M = 4, L = 256: −0.6 to −1 up to α = 2·10⁴."
         ),
         check=_check_figure_6,
