@@ -69,8 +69,8 @@ def _check_eq_18() -> Finding:
     state = OrderParameters.from_weights(J, B, spectrum)
     with float64():
         ours = np.asarray(overlap_rates(state.R, state.Q, state.T, np.ones(1), np.ones(1), 0.5, "erf", 1)[0][0])
-    off = np.max(abs(ours - measured) / error)
-    printed_off = np.max(abs(_printed_dR(state, 0.5) - measured) / error)
+    off = float(np.max(abs(ours - measured) / error))
+    printed_off = float(np.max(abs(_printed_dR(state, 0.5) - measured) / error))
     return corrected(
         off < 4.5, printed_off < FAR, f"ours is {off:.1f} standard errors off, the printed {printed_off:.0f}"
     )
@@ -117,9 +117,9 @@ def _check_variance() -> Finding:
     squares = np.square(second)
     error = squares.std() / np.sqrt(len(squares))
     ours, printed = moment_variance(2, spectrum, 64)[1], spectrum.moment(2) / 64
-    agree = [bool(abs(squares.mean() - value) < 4 * error) for value in (ours, printed)]
+    right, wrong = (bool(abs(squares.mean() - value) < 4 * error) for value in (ours, printed))
     return corrected(
-        *agree, f"Var T^(2) is {squares.mean():.0f} ± {error:.0f}; with λ⁴ {ours:.0f}, with λ² {printed:.2g}"
+        right, wrong, f"Var T^(2) is {squares.mean():.0f} ± {error:.0f}; with λ⁴ {ours:.0f}, with λ² {printed:.2g}"
     )
 
 
