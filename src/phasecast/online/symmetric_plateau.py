@@ -137,7 +137,7 @@ def escape_time(T1: Any, T2: Any, lr: float, students: int | None = None) -> Pre
     """
     fastest = escape_rates(T1, T2, lr, students)[0]
     return Prediction(
-        1 / fastest if fastest > 0 else math.inf,
+        float(1 / fastest) if fastest > 0 else math.inf,
         regime="first order in the learning rate, students alike; ε escapes with half of it",
         source=f"{SOURCE}, eq. 15, for any teacher Gram matrix",
         name="τ",
