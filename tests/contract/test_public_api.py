@@ -12,7 +12,8 @@ pytestmark = pytest.mark.bare
 
 NAMES = {
     "phasecast": "BadInput Comparison LLC Measurement PhasecastError Prediction Problem Refused Status Verdict claims "
-    "coefficients core demo grokking lab llc llc_sweep llc_trajectory local_free_energy models report sampling torch",
+    "coefficients core demo grokking lab llc llc_sweep llc_trajectory local_free_energy models online report sampling "
+    "torch",
     "phasecast.core": "Claim ClaimVerdict Comparison Finding Measurement Prediction Problem RecipeCheck Result Status "
     "Verdict float64",
     "phasecast.models": "LANDSCAPES Landscape fourier_solution gibbs_coefficient matrix_product modular_table "
@@ -26,6 +27,12 @@ NAMES = {
     "union volume_scaling",
     "phasecast.grokking": "Network Piece Task checkpoint_steps crossings effective_width grokking_severity mlp "
     "quadratic split task train transformer",
+    "phasecast.online": "Curve ExponentFit Forecast OrderParameters Plateau PlateauLength Spectrum asymptotic_curve "
+    "asymptotic_rates curve decay_rates draw_weights equal_escape_time equal_plateau escape_rates escape_time "
+    "feature_floor general_curve generalisation_error integral_curve linear_curve load_data max_learning_rate "
+    "mean_curve measured_length moment_variance plateau plateau_length plateaus_of_draws power_law_window "
+    "rotated_curve rotated_floor scaling_exponent sgd_curve sgd_stability_limit simulate simulate_data "
+    "small_rate_curve solve solve_many stability_limit",
     "phasecast.claims": "Claim ClaimVerdict Finding RecipeCheck Verification all_claims find verify",
     "phasecast.lab": "Captioned Chunk Conclusion DataFile Factory LocalEngine RECIPES Recipe Run Spec Store Sweep "
     "Swept Table find_recipe load make_sweep read_sweep resume run sweep",
@@ -62,6 +69,11 @@ SIGNATURES = {
     "grokking.transformer": "(task, width, layers=2, heads=4)",
     "grokking.train": "(task, network, *, steps, fraction=0.4, count=None, lr=0.001, weight_decay=0.0001, batch=None, "
     "optimiser='adam', seeds=0, log_every=20, checkpoints=(), state=None)",
+    "online.curve": "(students=2, teachers=2, *, modes=None, exponent=None, spectrum=None, lr, sigma=0.01, "
+    "inputs=None, draws=5, seed=0, alphas, order=1, activation='erf', simulate=0)",
+    "online.solve": "(order_parameters, spectrum, lr, alphas, activation='erf', order=1, *, rtol=1e-08, step=None)",
+    "online.linear_curve": "(modes, exponent, lr, sigma, alphas, trained=None)",
+    "online.plateau": "(T1)",
     "llc": "(loss, params=None, data=None, *, n=None, nbeta=None, gamma=None, prior=None, only=None, sampler='auto', "
     "chains=8, target=0.02, max_grads=None, seed=0)",
     "torch.llc": "(module, data, loss, *, n=None, nbeta=None, gamma=None, prior=None, only=None, sampler='auto', "

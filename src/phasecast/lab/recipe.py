@@ -153,6 +153,8 @@ RECIPES: dict[str, str] = {
     "grokking-sampler": "phasecast.lab.recipes.grokking_sampler",
     "grokking-severity": "phasecast.lab.recipes.grokking_severity",
     "grokking-width": "phasecast.lab.recipes.grokking_width",
+    "learning-curves": "phasecast.lab.recipes.learning_curves",
+    "linear-features": "phasecast.lab.recipes.linear_features",
     "llc": "phasecast.lab.recipes.local_coefficient",
     "toy-landscapes": "phasecast.lab.recipes.toy_landscapes",
 }

@@ -1,0 +1,84 @@
+"""How fast does it learn? Exact learning curves of two-layer networks on streams of data with any spectrum."""
+
+from phasecast.online.asymptotics import (
+    asymptotic_curve,
+    asymptotic_rates,
+    decay_rates,
+    max_learning_rate,
+    scaling_exponent,
+)
+from phasecast.online.dynamics import generalisation_error, solve, solve_many
+from phasecast.online.feature_scaling import (
+    feature_floor,
+    integral_curve,
+    power_law_window,
+    rotated_curve,
+    rotated_floor,
+)
+from phasecast.online.forecast import Forecast, curve
+from phasecast.online.learning_curve import Curve, mean_curve
+from phasecast.online.lengths import PlateauLength, measured_length, plateau_length
+from phasecast.online.linear import (
+    general_curve,
+    linear_curve,
+    sgd_curve,
+    sgd_stability_limit,
+    small_rate_curve,
+    stability_limit,
+)
+from phasecast.online.order_parameters import OrderParameters, draw_weights, moment_variance
+from phasecast.online.sgd import load_data, simulate, simulate_data
+from phasecast.online.spectrum import ExponentFit, Spectrum
+from phasecast.online.symmetric_plateau import (
+    Plateau,
+    equal_escape_time,
+    equal_plateau,
+    escape_rates,
+    escape_time,
+    plateau,
+    plateaus_of_draws,
+)
+
+__all__ = [
+    "Curve",
+    "ExponentFit",
+    "Forecast",
+    "OrderParameters",
+    "Plateau",
+    "PlateauLength",
+    "Spectrum",
+    "asymptotic_curve",
+    "asymptotic_rates",
+    "curve",
+    "decay_rates",
+    "draw_weights",
+    "equal_escape_time",
+    "equal_plateau",
+    "escape_rates",
+    "escape_time",
+    "feature_floor",
+    "general_curve",
+    "generalisation_error",
+    "integral_curve",
+    "linear_curve",
+    "load_data",
+    "max_learning_rate",
+    "mean_curve",
+    "measured_length",
+    "moment_variance",
+    "plateau",
+    "plateau_length",
+    "plateaus_of_draws",
+    "power_law_window",
+    "rotated_curve",
+    "rotated_floor",
+    "scaling_exponent",
+    "sgd_curve",
+    "sgd_stability_limit",
+    "simulate",
+    "simulate_data",
+    "small_rate_curve",
+    "solve",
+    "solve_many",
+    "stability_limit",
+]

@@ -1,0 +1,128 @@
+"""How does learning end? Rates near perfect learning, the curve that they make, and the largest learning rate.
+
+For as many students as teachers each eigenmode of J − B decays with M rates, those of the curvature
+m_nm = ⟨g'(y_n)g'(y_m)⟩ = (2/π)/√((1+T_nn)(1+T_mm) − T_nm²) at T^(1), with eigenvectors v and eigenvalues μ:
+
+.. math:: \\epsilon \\approx \\frac1{2M}\\sum_k w_k\\lambda_k \\sum_v \\mu_v\\, v^\\top D[k] v\\;
+          e^{-2\\eta\\lambda_k\\mu_v\\alpha/M}, \\qquad D = Q - R - R^\\top + T
+
+At T^(1) = 1 these are two: in the paper's terms ε has the rates a(2−√3)λ_k and a(2+√3(M−1))λ_k with a = 2η/(√3πM);
+printed is 2+√3, which is M = 2.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any
+
+import jax
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+
+from phasecast.core.errors import BadInput, whole_number
+from phasecast.core.precision import float64
+from phasecast.core.results import Prediction
+from phasecast.online.dynamics import overlap_rates
+from phasecast.online.learning_curve import check_alphas
+from phasecast.online.order_parameters import OrderParameters
+from phasecast.online.spectrum import Spectrum
+
+SOURCE = "Worschech & Rosenow 2024"
+
+
+def asymptotic_rates(teachers: int, spectrum: Spectrum, lr: float) -> tuple[np.ndarray, np.ndarray]:
+    """The slow and the fast decay rate of ε in each mode at T^(1) = 1, to first order in η."""
+    M = whole_number("teachers", teachers, 1)
+    slow = 2 / math.pi * (1 / math.sqrt(3) - 0.5)
+    fast = slow + M / math.pi
+    scale = 2 * lr / M * spectrum.eigenvalues
+    return scale * slow, scale * fast
+
+
+def asymptotic_curve(state: OrderParameters, spectrum: Spectrum, lr: float, alphas: Any) -> Prediction:
+    """ε(α) from a state near perfect learning, explicitly and to first order in η, α counted from that state.
+
+    Replaces eq. 17 (122), which needs eigenvectors in arbitrary precision. Students are matched with teachers by their
+    overlap. Left out is what ⟨g'g'ξξᵀ⟩ has beyond mΣ: a part of rank M² along the teachers, of second order in the
+    overlap of J − B with them, which fades as fewer and fewer modes are left to learn.
+    """
+    grid = check_alphas(alphas)
+    _, students, teachers = state.shape
+    if students != teachers:
+        raise BadInput(f"{students} students, {teachers} teachers", "perfect learning like this needs as many")
+    first = state.moment(1, spectrum)
+    _, order = linear_sum_assignment(-first.R.T)  # the student of each teacher
+    R = state.R[:, order]
+    D = state.Q[:, order][:, :, order] - R - R.swapaxes(1, 2) + state.T
+    curvatures, vectors = np.linalg.eigh(_curvature(first.T))
+    sizes = np.einsum("iv,kij,jv->kv", vectors, D, vectors) * curvatures
+    eps = np.zeros(grid.size)
+    for size, curvature in zip(sizes.T, curvatures, strict=True):
+        rates = 2 * lr / teachers * curvature * spectrum.eigenvalues
+        eps += np.exp(-np.outer(grid, rates)) @ (spectrum.weights * spectrum.eigenvalues * size) / (2 * teachers)
+    return Prediction(eps, "near perfect learning, first order in η", f"{SOURCE}, eq. 17 made explicit", name="ε")
+
+
+def decay_rates(teachers: int, spectrum: Spectrum, lr: float, order: int = 2) -> np.ndarray:
+    """All decay rates near perfect learning for T = 1 and students that stay alike up to exchange, slowest first.
+
+    Eigenvalues of the Jacobian of the order-parameter equations in (r, q, s, c), with their sign turned; negative ones
+    grow. To second order in η they replace the printed matrices 119 and 120.
+    """
+    first, second = _jacobians(teachers, spectrum)
+    matrix = lr * first + (lr**2 * second if order == 2 else 0)
+    found = -np.linalg.eigvals(matrix)
+    return found[np.argsort(found.real)]
+
+
+def max_learning_rate(teachers: int, spectrum: Spectrum) -> Prediction:
+    """The learning rate above which perfect learning is unstable, for erf units, N → ∞, K = M and T = 1.
+
+    The smallest η > 0 at which J₁ + ηJ₂ is singular, J₁ and J₂ the two orders of the Jacobian. A null vector is the
+    same in every mode, because λ_k divides out, so that only the mean of the spectrum matters and one mode is enough.
+    """
+    first, second = _jacobians(teachers, Spectrum(np.array([spectrum.moment(1)])))
+    values = np.linalg.eigvals(np.linalg.solve(first, second))
+    real = values.real[abs(values.imag) < 1e-9 * np.max(abs(values))]
+    candidates = [-1 / value for value in real if value < -1e-12 * np.max(abs(values))]
+    if not candidates:
+        raise BadInput("perfect learning is stable at every learning rate here", "check the spectrum")
+    return Prediction(min(candidates), "erf, K = M, T = 1, N → ∞", "our own Jacobian", name="η_max")
+
+
+def scaling_exponent(exponent: float) -> float:
+    """−β/(1+β), the slope of log ε over log α inside the power-law window."""
+    return -exponent / (1 + exponent)
+
+
+def _curvature(T1: np.ndarray) -> np.ndarray:
+    """⟨g'(y_n)g'(y_m)⟩."""
+    t = 1 + np.diagonal(T1)
+    return 2 / math.pi / np.sqrt(np.outer(t, t) - T1**2)
+
+
+def _jacobians(teachers: int, spectrum: Spectrum) -> tuple[np.ndarray, np.ndarray]:
+    """The Jacobian at R = Q = T = 1 in symmetric variables, by powers of η: shapes (fields·L, fields·L)."""
+    M = whole_number("teachers", teachers, 1)
+    modes = spectrum.modes
+    eye = np.eye(M)
+    shapes = [eye, 1 - eye] if M > 1 else [eye]
+    places = [(0, 0), (0, 1)][: len(shapes)]
+    T = np.repeat(eye[None], modes, axis=0)
+
+    def rates(x: Any, lr: float, order: int) -> Any:
+        fields = x.reshape(2 * len(shapes), modes)
+        R, Q = (
+            T + sum(fields[start + n][:, None, None] * shape for n, shape in enumerate(shapes))
+            for start in (0, len(shapes))
+        )
+        dR, dQ = overlap_rates(R, Q, T, spectrum.eigenvalues, spectrum.weights, lr, "erf", order)
+        parts = [part[:, i, j] for part, (i, j) in itertools.product((dR, dQ), places)]
+        return jax.numpy.concatenate(parts)
+
+    with float64():
+        zero = jax.numpy.zeros(2 * len(shapes) * modes)
+        first = np.asarray(jax.jacfwd(lambda x: rates(x, 1.0, 1))(zero))
+        both = np.asarray(jax.jacfwd(lambda x: rates(x, 1.0, 2))(zero))
+    return first, both - first

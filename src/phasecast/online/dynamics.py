@@ -1,0 +1,319 @@
+"""How does ε_g(α) run? The order-parameter equations of one-pass SGD, resolved by eigenspace.
+
+.. math::
+   \\dot R[k] &= \\tfrac{\\eta}{K}\\lambda_k (A\\,T[k] + G\\,R[k]) \\\\
+   \\dot Q[k] &= \\tfrac{\\eta}{K}\\lambda_k (A\\,R[k]^\\top + G\\,Q[k] + \\text{transpose})
+                + \\tfrac{\\eta^2}{K^2}\\lambda_k S
+
+A, G and S depend on R^(1), Q^(1), T^(1) alone, so the hierarchy of Worschech & Rosenow 2024 (eq. 4, 18) closes in these
+L(KM + K²) numbers exactly, without the Cayley-Hamilton theorem and its conditioning. They are solved for mean weights
+and fluctuations (:func:`weight_rates`), which is cheaper where a mode has few inputs and keeps ε from cancelling.
+
+Student (√M/K)Σg(x_i), teacher (1/√M)Σg(y_n), ε = ½⟨(ζ−σ)²⟩. The printed eq. 18 lacks 1/K and M/K in dR and has the η²
+bracket wrong; the factors here follow from eq. 2 and 3.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any, Literal, NamedTuple
+
+import diffrax
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from phasecast.core.errors import BadInput
+from phasecast.core.precision import float64
+from phasecast.core.results import Status
+from phasecast.online.integrals import i4_contraction
+from phasecast.online.learning_curve import Curve, check_alphas
+from phasecast.online.order_parameters import OrderParameters
+from phasecast.online.spectrum import Spectrum
+
+Activation = Literal["erf", "linear"]
+ACTIVATIONS = ("erf", "linear")
+MOST_STEPS = 2_000_000
+SHORTEST = 1e-13  # step over the whole of α at which the solver gives up: something diverged
+RTOL = 1e-8
+SMALLEST = 1e-4  # absolute over relative tolerance, for weights of size one: fluctuations are smaller than weights
+SAFETY = 1e3  # relative error of ε over rtol, at most; tests compare with a far smaller rtol
+LEAST = 10  # absolute error of ε over atol, at most; the same
+ROUNDING = 2e-16  # of every arcsine in the cancelling sum that ε is
+
+
+class Couplings(NamedTuple):
+    """A (K, M), G (K, K) and, to second order, S (K, K)."""
+
+    A: Any
+    G: Any
+    S: Any
+
+
+class Fixed(NamedTuple):
+    """What does not move: the teacher's weights in the coordinates of the factors, and the spectrum."""
+
+    B: Any  # (M, n)
+    coordinate_values: Any  # (n,): λ of each coordinate
+    coordinate_weights: Any  # (n,): w λ of each coordinate
+    T1: Any  # (M, M)
+    eigenvalues: Any  # (L,)
+    weights: Any  # (L,)
+
+
+def couplings(R1: Any, Q1: Any, T1: Any, activation: Activation, order: int) -> Couplings:
+    """What the first moments do to every mode."""
+    students, teachers = R1.shape
+    ratio = teachers / students
+    if activation == "linear":
+        S = jnp.sum(T1) - 2 * ratio * jnp.sum(R1) + ratio**2 * jnp.sum(Q1)
+        A, G = jnp.ones((students, teachers), R1.dtype), -ratio * jnp.ones((students, students), R1.dtype)
+        return Couplings(A, G, S * jnp.ones((students, students), R1.dtype) if order == 2 else None)
+    q, t = 1 + jnp.diagonal(Q1), 1 + jnp.diagonal(T1)
+    A = 2 / jnp.pi / jnp.sqrt(q[:, None] * t[None] - R1**2)
+    g = 2 / jnp.pi * ratio / jnp.sqrt(q[:, None] * q[None] - Q1**2)
+    G = -g + jnp.diag((jnp.sum(g * Q1, axis=1) - jnp.sum(A * R1, axis=1)) / q)
+    if order == 1:
+        return Couplings(A, G, None)
+    C = jnp.block([[Q1, R1], [R1.T, T1]])
+    coefficients = jnp.concatenate([jnp.full(students, -ratio), jnp.ones(teachers)]).astype(R1.dtype)
+    return Couplings(A, G, i4_contraction(C, coefficients, students))
+
+
+def generalisation_error(R1: Any, Q1: Any, T1: Any, activation: Activation = "erf") -> Any:
+    """ε of first moments of shapes (…, K, M), (…, K, K), (…, M, M): eq. 19 and 94 for any K and M."""
+    students, teachers = R1.shape[-2:]
+    ratio = teachers / students
+    if activation == "linear":
+        parts = R1, Q1, T1
+    else:
+        q, t = (1 / jnp.sqrt(1 + jnp.diagonal(part, axis1=-2, axis2=-1)) for part in (Q1, T1))
+        pairs = ((R1, q, t), (Q1, q, q), (T1, t, t))
+        parts = [2 / jnp.pi * jnp.arcsin(x * a[..., :, None] * b[..., None, :]) for x, a, b in pairs]
+    R, Q, T = (jnp.sum(part, axis=(-2, -1)) for part in parts)
+    return (T - 2 * ratio * R + ratio**2 * Q) / (2 * teachers)
+
+
+def overlap_rates(R: Any, Q: Any, T: Any, eigenvalues: Any, weights: Any, lr: Any, activation: Activation, order: int):
+    """(dR/dα, dQ/dα) of all modes."""
+    students = R.shape[1]
+    R1, Q1, T1 = (jnp.tensordot(weights * eigenvalues, part, axes=1) for part in (R, Q, T))
+    A, G, S = couplings(R1, Q1, T1, activation, order)
+    rate = (lr / students * eigenvalues)[:, None, None]
+    dR = rate * (A @ T + G @ R)
+    half = A @ R.swapaxes(1, 2) + G @ Q
+    dQ = rate * (half + half.swapaxes(1, 2))
+    return dR, dQ if S is None else dQ + rate * (lr / students) * S
+
+
+def weight_rates(J: Any, C: Any, fixed: Fixed, lr: Any, activation: Activation, order: int):
+    """dJ/dα of the mean weights (K, n) and, to second order, dC/dα of their fluctuations (L, K, K).
+
+    The overlaps are R = J Bᵀ and Q = J Jᵀ + C in every mode, with
+
+    .. math:: \\dot J = \\tfrac{\\eta}{K}(A B + G J)\\Sigma, \\qquad
+              \\dot C[k] = \\tfrac{\\eta}{K}\\lambda_k (G C[k] + C[k] G^\\top) + \\tfrac{\\eta^2}{K^2}\\lambda_k S
+
+    Put together that is :func:`overlap_rates`, but an error δ of J moves ε by δ² only where learning is nearly perfect.
+    """
+    R1, Q1 = first_moments(J, C, fixed)
+    A, G, S = couplings(R1, Q1, fixed.T1, activation, order)
+    rate = lr / J.shape[0]
+    dJ = rate * fixed.coordinate_values * (A @ fixed.B + G @ J)
+    if S is None:
+        return dJ, None
+    half = G @ C
+    return dJ, rate * fixed.eigenvalues[:, None, None] * (half + half.swapaxes(1, 2) + rate * S)
+
+
+def first_moments(J: Any, C: Any, fixed: Fixed) -> tuple[Any, Any]:
+    """R^(1) and Q^(1) of mean weights and fluctuations."""
+    scaled = J * fixed.coordinate_weights
+    Q1 = scaled @ J.T
+    return scaled @ fixed.B.T, Q1 if C is None else Q1 + jnp.tensordot(fixed.weights * fixed.eigenvalues, C, axes=1)
+
+
+def solve(
+    order_parameters: OrderParameters,
+    spectrum: Spectrum,
+    lr: float,
+    alphas: Any,
+    activation: Activation = "erf",
+    order: int = 1,
+    *,
+    rtol: float = RTOL,
+    step: float | None = None,
+) -> Curve:
+    """ε_g(α) from the order-parameter equations, with R^(1), Q^(1) along the way and the final state.
+
+    Parameters
+    ----------
+    order_parameters: the state at α = 0.
+    lr: η; ``order=1`` keeps O(η), ``order=2`` also the noise of the steps, O(η²), which is exact for N → ∞.
+    alphas: increasing; where to report.
+    rtol: of the error-controlled solver (diffrax, Tsit5). ε is a difference of sums that cancel near perfect learning,
+        so ``error`` of the curve adds the rounding of that difference.
+    step: a fixed step in α instead of error control.
+
+    >>> spectrum = Spectrum.power_law(4, 1.0)
+    >>> start = OrderParameters.draw(2, 2, spectrum, inputs=400, sigma=0.1, seed=0)
+    >>> curve = solve(start, spectrum, lr=0.5, alphas=[0, 10, 100])
+    >>> str(curve.status), bool(curve.eps[-1] < curve.eps[0])
+    ('ok', True)
+    """
+    return solve_many([order_parameters], spectrum, lr, alphas, activation, order, rtol=rtol, step=step)[0]
+
+
+def solve_many(
+    states: Sequence[OrderParameters],
+    spectrum: Spectrum | Sequence[Spectrum],
+    lr: float | Sequence[float],
+    alphas: Any,
+    activation: Activation = "erf",
+    order: int = 1,
+    *,
+    rtol: float = RTOL,
+    step: float | None = None,
+) -> list[Curve]:
+    """:func:`solve` for many initial conditions of one shape, vmapped; ``spectrum`` and ``lr`` may be one for each."""
+    grid = check_alphas(alphas)
+    states = list(states)
+    if not states:
+        return []
+    spectra = [spectrum] * len(states) if isinstance(spectrum, Spectrum) else list(spectrum)
+    rates = np.broadcast_to(np.asarray(lr, dtype=float), (len(states),)) if np.ndim(lr) == 0 else np.asarray(lr, float)
+    _check(states, spectra, rates, activation, order, rtol, step)
+    J, fixed = _coordinates(states, spectra)
+    modes, students, _ = states[0].shape
+    C = np.zeros((len(states), modes, students, students)) if order == 2 else None
+    scale = SMALLEST * min(1.0, float(np.sqrt(np.mean(J**2))) or 1.0)
+    with float64():
+        found = _integrate(
+            (jnp.asarray(J), None if C is None else jnp.asarray(C)), jax.tree.map(jnp.asarray, fixed),
+            jnp.asarray(rates), jnp.asarray(grid), jnp.asarray(rtol), jnp.asarray(rtol * scale),
+            jnp.asarray(step or 0.0), activation=activation, order=order, fixed_step=step is not None,
+        )  # fmt: skip
+        R1, Q1, eps, last, steps, success = (jax.tree.map(np.asarray, part) for part in found)
+    curves = []
+    for at, state in enumerate(states):
+        final = _final(last[0][at], None if last[1] is None else last[1][at], fixed.B[at], state)
+        how = {
+            "solver": "tsit5" if step is None else f"tsit5, fixed step {step}",
+            "order": order, "steps": int(steps[at]), "rtol": rtol, "atol": rtol * scale,
+        }  # fmt: skip
+        curves.append(
+            _curve(grid, eps[at], R1[at], Q1[at], fixed.T1[at], final, bool(success[at]), how, float(rates[at]))
+        )
+    return curves
+
+
+@functools.partial(jax.jit, static_argnames=("activation", "order", "fixed_step"))
+def _integrate(start, fixed, lr, grid, rtol, atol, step, *, activation, order, fixed_step):
+    def one(y0, constants, eta):
+        def rhs(_, y, __):
+            J, C = y
+            return weight_rates(J, C, constants, eta, activation, order)
+
+        def observe(_, y, __):
+            J, C = y
+            R1, Q1 = first_moments(J, C, constants)
+            return R1, Q1, generalisation_error(R1, Q1, constants.T1, activation)
+
+        controller = (
+            diffrax.ConstantStepSize()
+            if fixed_step
+            else diffrax.PIDController(rtol=rtol, atol=atol, dtmin=SHORTEST * grid[-1], force_dtmin=False)
+        )
+        saves = (diffrax.SubSaveAt(ts=grid, fn=observe), diffrax.SubSaveAt(t1=True))
+        found = diffrax.diffeqsolve(
+            diffrax.ODETerm(rhs), diffrax.Tsit5(), 0.0, grid[-1], step if fixed_step else None, y0,
+            saveat=diffrax.SaveAt(subs=saves), stepsize_controller=controller, max_steps=MOST_STEPS, throw=False,
+            adjoint=diffrax.ForwardMode(),
+        )  # fmt: skip
+        observed, last = found.ys  # pyright: ignore[reportGeneralTypeIssues]
+        ok = found.result == diffrax.RESULTS.successful
+        return *observed, jax.tree.map(lambda part: part[0], last), found.stats["num_steps"], ok
+
+    return jax.vmap(one)(start, fixed, lr)
+
+
+def _coordinates(states: list[OrderParameters], spectra: list[Spectrum]) -> tuple[np.ndarray, Fixed]:
+    """Weights with the overlaps of all states, padded to one rank: J of shape (states, K, L·rank); and what is fixed.
+
+    At most K + M coordinates a mode are needed, fewer where a mode has fewer inputs.
+    """
+    factored = [state.factors() for state in states]
+    rank = max(J.shape[-1] for J, _ in factored)
+
+    def flat(part: np.ndarray) -> np.ndarray:
+        padded = np.pad(part, ((0, 0), (0, 0), (rank - part.shape[-1], 0)))
+        return padded.swapaxes(0, 1).reshape(part.shape[1], -1)
+
+    values, shares = (np.stack([getattr(one, name) for one in spectra]) for name in ("eigenvalues", "weights"))
+    T1 = np.einsum("sl,slnm->snm", shares * values, np.stack([state.T for state in states]))
+    B = np.stack([flat(B) for _, B in factored])
+    repeated = np.repeat(values, rank, axis=-1), np.repeat(values * shares, rank, axis=-1)
+    return np.stack([flat(J) for J, _ in factored]), Fixed(B, *repeated, T1, values, shares)
+
+
+def _final(J: np.ndarray, C: np.ndarray | None, B: np.ndarray, state: OrderParameters) -> OrderParameters | None:
+    if not np.isfinite(J).all() or (C is not None and not np.isfinite(C).all()):
+        return None
+    J, B = (part.reshape(len(part), state.shape[0], -1).swapaxes(0, 1) for part in (J, B))
+    Q = J @ J.swapaxes(1, 2) + (0 if C is None else C)
+    return OrderParameters(J @ B.swapaxes(1, 2), (Q + Q.swapaxes(1, 2)) / 2, state.T)
+
+
+def _curve(grid, eps, R1, Q1, T1, final, success: bool, how: dict[str, Any], lr: float) -> Curve:
+    students, teachers = R1.shape[1:]
+    floor = ROUNDING * (students + teachers) ** 2 / (2 * teachers)
+    broken = not (success and np.isfinite(eps).all())
+    floor += LEAST * how["atol"]
+    reasons = []
+    if broken:
+        reasons.append(
+            f"the solver gave up after {how['steps']} steps; the curve diverges (η = {lr:g} too large) or a grid end "
+            "is too far: lower η or shorten α"
+        )
+    elif np.max(eps) > 1e6 * max(eps[0], 1e-12):
+        reasons.append(f"ε grows without bound; η = {lr:g} is above the stability limit, lower it")
+    status = Status.REFUSED if reasons else Status.OK
+    if not reasons and np.min(eps) < floor:
+        status = Status.WARNING
+        reasons.append(f"ε below {floor:.1g} is rounding and tolerance, not signal; lower rtol, or do not read it")
+    return Curve(
+        eps,
+        np.where(np.isfinite(eps), SAFETY * how["rtol"] * np.abs(eps) + floor, 0.0),
+        status,
+        {**how, "floor": floor},
+        reasons=reasons,
+        error_kind="quadrature",
+        name="ε",
+        alpha=grid,
+        R1=R1,
+        Q1=Q1,
+        T1=T1,
+        final=final,
+    )
+
+
+def _check(states, spectra, rates, activation, order, rtol, step) -> None:
+    if activation not in ACTIVATIONS:
+        raise BadInput(f"unknown activation '{activation}'", f"choose one of: {', '.join(ACTIVATIONS)}")
+    if order not in (1, 2):
+        raise BadInput(f"order {order}", "use 1 for O(η) or 2 for O(η²)")
+    if len(spectra) != len(states) or rates.shape != (len(states),):
+        raise BadInput(
+            f"{len(states)} states, {len(spectra)} spectra, {rates.size} learning rates", "give one, or one for each"
+        )
+    if not (np.isfinite(rates).all() and (rates > 0).all()):
+        raise BadInput(f"a learning rate is {rates.min():g}", "use η > 0")
+    if not 0 < rtol < 1e-2:
+        raise BadInput(f"rtol {rtol:g}", "use a relative tolerance between 0 and 0.01")
+    if step is not None and not (np.isfinite(step) and step > 0):
+        raise BadInput(f"a step of {step}", "use a positive step in α")
+    for state, spectrum in zip(states, spectra, strict=True):
+        state.check_modes(spectrum)
+        if state.shape != states[0].shape:
+            raise BadInput(f"states of shapes {states[0].shape} and {state.shape}", "solve them apart")

@@ -1,0 +1,248 @@
+"""What does SGD itself do? One pass over fresh examples, with the exact ε_g of the weights it has reached.
+
+.. math:: J_i \\leftarrow J_i + \\frac{\\eta\\sqrt M}{K}\\, g'(x_i)\\,(\\zeta - \\sigma)\\, \\frac{\\xi}{\\sqrt N}
+
+Steps are taken a block at a time: within a block of c examples x_t = (J₀ξ_t + Σ_{s<t} ΔJ_s ξ_t)/√N needs only the c × c
+products of the examples, so the work on N coordinates is in matrix products. It is the same SGD, step by step; results
+do not depend on the grid of α or on how many seeds run together.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from phasecast.core.errors import BadInput, whole_number
+from phasecast.core.precision import float64
+from phasecast.core.results import Status
+from phasecast.online.dynamics import ACTIVATIONS, Activation, generalisation_error
+from phasecast.online.learning_curve import Curve, check_alphas
+from phasecast.online.order_parameters import Moments, draw_weights
+from phasecast.online.spectrum import Spectrum
+
+BLOCK = 32
+MOST_STEPS = 2**31 - 1
+
+
+def simulate(
+    students: int,
+    teachers: int,
+    spectrum: Spectrum,
+    lr: float,
+    alphas: Any,
+    *,
+    inputs: int,
+    sigma: float = 0.01,
+    seeds: int | Sequence[int] = 1,
+    activation: Activation = "erf",
+    trained: int | None = None,
+    weights: tuple[Any, Any] | None = None,
+    rotated: bool = False,
+) -> list[Curve]:
+    """One-pass SGD on Gaussian inputs, a curve for each seed, seeds vmapped; training in float32.
+
+    Parameters
+    ----------
+    seeds: how many (0, 1, …), or which; a seed draws the examples and, without ``weights``, student and teacher too.
+    trained: only the first N_l coordinates of the students move.
+    weights: J (K, N) and B (M, N) to start all seeds from.
+    rotated: coordinates are those of the data, with the covariance that ``spectrum`` was made from; otherwise they are
+        along its eigenvectors, the largest eigenvalue first.
+    """
+    grid = check_alphas(alphas)
+    numbers = list(range(whole_number("seeds", seeds, 1))) if isinstance(seeds, int) else list(seeds)
+    _check(lr, activation, grid, inputs)
+    values = np.repeat(spectrum.eigenvalues, spectrum.inputs_per_mode(inputs))
+    if weights is None:
+        drawn = [draw_weights(students, teachers, inputs, sigma, number) for number in numbers]
+    else:
+        drawn = [tuple(np.atleast_2d(np.asarray(part, dtype=float)) for part in weights)] * len(numbers)
+        if drawn[0][0].shape != (students, inputs) or drawn[0][1].shape != (teachers, inputs):
+            raise BadInput(f"weights of shapes {drawn[0][0].shape} and {drawn[0][1].shape}", "use (K, N) and (M, N)")
+    mask = _mask(trained, inputs)
+    if rotated and spectrum.basis is None:
+        raise BadInput("this spectrum has no basis to rotate to", "make it with Spectrum.from_covariance")
+    basis = spectrum.basis if rotated else None
+    mix = np.sqrt(values) if basis is None else (basis * np.sqrt(values)) @ basis.T
+    J = jnp.asarray(np.stack([j for j, _ in drawn]), jnp.float32)
+    B = jnp.asarray(np.stack([b for _, b in drawn]), jnp.float32)
+    keys = jnp.stack([jax.random.key(number) for number in numbers])
+    counts = np.rint(grid * inputs).astype(np.int64)
+    reached, at = [], 0
+    for count in counts:
+        J = _walk(J, B, keys, jnp.asarray(mix, jnp.float32), mask, lr, at, int(count), activation=activation)
+        at = int(count)
+        reached.append(np.asarray(J))
+    runs = zip(np.stack(reached, axis=1), drawn, strict=True)
+    states = [[_first_moments(j, b, values, basis) for j in run] for run, (_, b) in runs]
+    return [_curve(run, counts / inputs, activation) for run in states]
+
+
+def simulate_data(
+    data: Any,
+    students: int,
+    teachers: int,
+    lr: float,
+    alphas: Any,
+    *,
+    sigma: float = 0.01,
+    seeds: int | Sequence[int] = 1,
+    activation: Activation = "linear",
+    trained: int | None = None,
+) -> list[Curve]:
+    """One-pass SGD on the rows of a user's data, each used once in an order drawn by the seed.
+
+    Rows are centred, rotated to their principal axes (the first ``trained`` of which learn) and scaled to a mean
+    variance of one. ε is that of the sample covariance: exact for a linear network, and for erf units what it would be
+    if the data were Gaussian.
+    """
+    grid = check_alphas(alphas)
+    spectrum = Spectrum.from_data(data)
+    rows = np.asarray(data, dtype=float)
+    rows = (rows - rows.mean(axis=0)) @ spectrum.basis / np.sqrt(spectrum.scale)
+    inputs = rows.shape[1]
+    _check(lr, activation, grid, inputs)
+    counts = np.rint(grid * inputs).astype(np.int64)
+    if counts[-1] > len(rows):
+        raise BadInput(
+            f"α = {grid[-1]:g} needs {counts[-1]} examples, the data has {len(rows)}",
+            f"stop at α = {len(rows) / inputs:.3g}, so that each is used once",
+        )
+    numbers = list(range(whole_number("seeds", seeds, 1))) if isinstance(seeds, int) else list(seeds)
+    mask, curves = _mask(trained, inputs), []
+    for number in numbers:
+        first, B = draw_weights(students, teachers, inputs, sigma, number)
+        order = np.random.default_rng([number, 1]).permutation(len(rows))
+        J, at, states = jnp.asarray(first, jnp.float32), 0, []
+        for count in counts:
+            for begin in range(at, int(count), BLOCK):
+                chosen = rows[order[begin : min(begin + BLOCK, int(count))]]
+                padded = np.zeros((BLOCK, inputs))
+                padded[: len(chosen)] = chosen
+                active = jnp.arange(BLOCK) < len(chosen)
+                J = _block_once(J, jnp.asarray(B, jnp.float32), jnp.asarray(padded, jnp.float32), active, mask, lr,
+                                activation=activation)  # fmt: skip
+            at = int(count)
+            states.append(_first_moments(np.asarray(J), B, spectrum.eigenvalues, None))
+        curves.append(_curve(states, counts / inputs, activation))
+    return curves
+
+
+def load_data(path: str | Path) -> np.ndarray:
+    """A user's matrix from a .npy file, or the only array of a .npz file; nothing in it is executed."""
+    path = Path(path)
+    if not path.is_file():
+        raise BadInput(f"there is no file {path}", "give a .npy or .npz file")
+    try:
+        found = np.load(path, allow_pickle=False)
+    except (ValueError, OSError, EOFError) as error:
+        raise BadInput(f"{path} is no array that can be read safely ({error})", "write it with numpy.save") from None
+    if isinstance(found, np.lib.npyio.NpzFile):
+        with found:
+            if len(found.files) != 1:
+                raise BadInput(f"{path} has {len(found.files)} arrays", "keep one in the file")
+            try:
+                found = found[found.files[0]]
+            except ValueError as error:
+                raise BadInput(f"{path} has no plain array ({error})", "write it with numpy.savez") from None
+    if not np.issubdtype(found.dtype, np.number) or np.issubdtype(found.dtype, np.complexfloating):
+        raise BadInput(f"{path} holds {found.dtype}, not numbers", "give a matrix of real numbers")
+    return found.reshape(len(found), -1) if found.ndim > 2 else found
+
+
+@functools.partial(jax.jit, static_argnames=("activation",))
+def _walk(J, B, keys, mix, mask, lr, begin, end, *, activation):
+    """Steps ``begin`` to ``end`` of all seeds; the examples of a block depend on the seed and its number alone."""
+    inputs = J.shape[-1]
+
+    def one(j, b, key):
+        def block(number, j):
+            normals = jax.random.normal(jax.random.fold_in(key, number), (BLOCK, inputs), jnp.float32)
+            steps = number * BLOCK + jnp.arange(BLOCK)
+            examples = normals * mix if mix.ndim == 1 else normals @ mix
+            return _block(j, b, examples, (steps >= begin) & (steps < end), mask, lr, activation)
+
+        return jax.lax.fori_loop(begin // BLOCK, (end + BLOCK - 1) // BLOCK, block, j)
+
+    return jax.vmap(one)(J, B, keys)
+
+
+@functools.partial(jax.jit, static_argnames=("activation",))
+def _block_once(J, B, examples, active, mask, lr, *, activation):
+    return _block(J, B, examples, active, mask, lr, activation)
+
+
+def _block(J, B, examples, active, mask, lr, activation):
+    """The steps of one block of examples (c, N); those that are not active change nothing."""
+    students, teachers, inputs = J.shape[0], B.shape[0], J.shape[1]
+    moving = examples if mask is None else examples * mask
+    products = examples @ moving.T / inputs  # what a step on example s adds to x_t
+    start = examples @ J.T / np.sqrt(inputs).astype(np.float32)
+    fields = examples @ B.T / np.sqrt(inputs).astype(np.float32)
+    erf = activation == "erf"
+    root = np.float32(np.sqrt(0.5))
+    target = jnp.sum(jax.scipy.special.erf(fields * root) if erf else fields, axis=1) / np.sqrt(teachers)
+    gain = lr * np.sqrt(teachers) / students
+
+    def step(pulls, now):
+        t, x0, row, wanted, on = now
+        x = x0 + row @ pulls
+        output = jnp.sum(jax.scipy.special.erf(x * root) if erf else x) * np.float32(np.sqrt(teachers) / students)
+        slope = np.float32(np.sqrt(2 / np.pi)) * jnp.exp(-(x**2) / 2) if erf else jnp.ones_like(x)
+        pull = jnp.where(on, gain * slope * (wanted - output), 0.0)
+        return pulls.at[t].set(pull), None
+
+    each = (jnp.arange(len(examples)), start, products, target, active)
+    pulls, _ = jax.lax.scan(step, jnp.zeros((len(examples), students), J.dtype), each)
+    return J + pulls.T @ moving / np.sqrt(inputs).astype(np.float32)
+
+
+def _first_moments(J: np.ndarray, B: np.ndarray, values: np.ndarray, basis: np.ndarray | None) -> Moments:
+    """R^(1), Q^(1), T^(1) of weights; not finite where SGD has diverged."""
+    J = J.astype(float)
+    J, B = (J, B) if basis is None else (J @ basis, B @ basis)
+    with np.errstate(over="ignore", invalid="ignore"):
+        return Moments(*((left * values) @ right.T / len(values) for left, right in ((J, B), (J, J), (B, B))))
+
+
+def _curve(states: list[Moments], grid: np.ndarray, activation: Activation) -> Curve:
+    R1, Q1, T1 = (np.stack([getattr(state, name) for state in states]) for name in ("R", "Q", "T"))
+    with float64():
+        eps = np.asarray(generalisation_error(jnp.asarray(R1), jnp.asarray(Q1), jnp.asarray(T1), activation))
+    broken = not np.isfinite(eps).all() or np.max(eps) > 1e6 * max(eps[0], 1e-12)
+    return Curve(
+        eps,
+        np.where(np.isfinite(eps), 1e-6 * np.abs(eps) + 1e-9, 0.0),  # float32 weights
+        Status.REFUSED if broken else Status.OK,
+        {"form": "one-pass SGD"},
+        reasons=["SGD diverged; lower the learning rate"] if broken else (),
+        error_kind="quadrature",
+        name="ε",
+        alpha=grid,
+        R1=R1,
+        Q1=Q1,
+        T1=T1[0],
+    )
+
+
+def _mask(trained: int | None, inputs: int):
+    if trained is None:
+        return None
+    if whole_number("trained", trained, 1) > inputs:
+        raise BadInput(f"{trained} trained coordinates of {inputs}", f"use at most {inputs}")
+    return (jnp.arange(inputs) < trained).astype(jnp.float32)
+
+
+def _check(lr: float, activation: str, grid: np.ndarray, inputs: int) -> None:
+    if activation not in ACTIVATIONS:
+        raise BadInput(f"unknown activation '{activation}'", f"choose one of: {', '.join(ACTIVATIONS)}")
+    if not (np.isfinite(lr) and lr > 0):
+        raise BadInput(f"the learning rate is {lr:g}", "use η > 0")
+    if grid[-1] * inputs > MOST_STEPS:
+        raise BadInput(f"{grid[-1] * inputs:.3g} steps", f"use at most {MOST_STEPS}")
