@@ -11,18 +11,20 @@ from phasecast import claims
 from phasecast.core import Claim, ClaimVerdict, Finding, RecipeCheck
 from phasecast.core.errors import BadInput
 
-pytestmark = pytest.mark.bare
-
 ALL = claims.all_claims()
 
 
-def trains(claim: Claim) -> bool:
-    """Whether its check trains networks, which takes longer than the suite allows."""
-    return isinstance(claim.check, RecipeCheck) and claim.check.recipe.startswith("grokking")
+DEAR = ("scaling/eq-12", "scaling/eq-17", "scaling/figure-1", "grokking/biases")
 
 
 def marked(claims: dict[str, Claim]) -> list:
-    return [pytest.param(name, marks=pytest.mark.slow if trains(claim) else ()) for name, claim in claims.items()]
+    """Every claim; those whose check trains or solves much take longer than the suite allows."""
+
+    def slow(name: str, claim: Claim) -> bool:
+        trains = isinstance(claim.check, RecipeCheck) and claim.check.recipe.startswith("grokking")
+        return trains or name in DEAR
+
+    return [pytest.param(name, marks=pytest.mark.slow if slow(name, claim) else ()) for name, claim in claims.items()]
 
 
 @pytest.mark.parametrize("identity", marked(ALL))
@@ -40,9 +42,16 @@ def test_the_counterexample_runs_as_printed(identity):
     assert shown.stdout.strip()
 
 
+@pytest.mark.bare
 def test_ids_name_the_paper():
     papers = ("grokking", "survey", "features", "singular", "scaling")
     assert all(identity.split("/")[0] in papers for identity in ALL)
+
+
+@pytest.mark.bare
+@pytest.mark.parametrize("identity", ["survey/lambda-is-min", "grokking/ridge-coefficient", "scaling/closure"])
+def test_checks_need_no_extra(identity, tmp_path):
+    assert claims.verify(identity, store=tmp_path, quiet=True).confirmed
 
 
 def test_two_claims_cannot_share_an_id(monkeypatch):

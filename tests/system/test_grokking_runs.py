@@ -114,12 +114,12 @@ def test_every_task_runs(store, name):
 
 
 def test_a_training_killed_twice_gives_the_same_bits(tmp_path):
-    spec = {"p": 7, "width": 32, "fraction": 0.6, "batch": 16, "steps": 800, "checkpoints": 6, "paper_mode": "false"}
+    spec = {"p": 7, "width": 32, "fraction": 0.6, "batch": 16, "steps": 4000, "checkpoints": 12, "llc": "false"}
     whole = run("grokking", spec, store=tmp_path / "whole", quiet=True)
     store = Store(tmp_path / "killed")
     paths = os.pathsep.join(filter(None, [str(HERE), os.environ.get("PYTHONPATH")]))
     command = ["run", "grokking", "--set", *words(**spec), "--store", str(store.path), "--checkpoint-every", "0.01"]
-    for wanted in (2, 4):
+    for wanted in (3, 8):
         process = subprocess.Popen(
             [sys.executable, "-m", "phasecast.cli", *command],
             env={**os.environ, "PYTHONPATH": paths},

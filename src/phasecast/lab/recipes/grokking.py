@@ -379,7 +379,7 @@ RECIPE = Recipe(
         "lr": 1e-2,
         "steps": 300,
         "batch": 16,
-        "checkpoints": 4,
-        "paper_mode": False,
+        "checkpoints": 6,
+        "llc": False,
     },
 )
