@@ -242,3 +242,22 @@ def test_minibatches_are_taken_where_all_rows_cost_too_much_and_the_error_holds_
         assert any("no ladder" in reason for reason in found.reasons) == (gamma is None)
         assert abs(found.value - exact(found.nbeta, found.gamma)) < 3 * found.error
         assert found.error < 0.25 * found.value
+
+
+def test_losses_of_single_rows_add_up_to_the_excess_of_the_chains():
+    problem, exact = regression()
+
+    def row_losses(w, data):
+        return (data[0] @ w - data[1]) ** 2 / 2
+
+    found = pc.llc(problem, gamma=5.0, target=0.05)
+    rows = found.sample_losses(row_losses, draws=40, thin=5)
+    assert rows.shape == (40, found.traces["excess"].shape[1], 2000)
+    lowest = float(np.mean(row_losses(problem.params, problem.data)))
+    excess = found.nbeta * (rows.mean(axis=2) - lowest)
+    error = excess.std() / np.sqrt(excess.size / 4)  # draws are five trajectories apart
+    assert abs(excess.mean() - exact(found.nbeta, 5.0)) < 4 * error
+    with pytest.raises(BadInput, match="one number for each of 2000 rows"):
+        found.sample_losses(lambda w, data: row_losses(w, data)[:5], draws=1)
+    with pytest.raises(BadInput, match="without data"):
+        pc.llc(bowl, np.zeros(2), nbeta=10.0, gamma=1.0, target=0.2).sample_losses(row_losses)

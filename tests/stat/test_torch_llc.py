@@ -116,3 +116,12 @@ def test_a_shifted_minimum_is_refused():
         module.weight += 0.05 * 3
     found = pc.torch.llc(module, (x, y), half_square, gamma=GAMMA, sampler="langevin", target=0.1)
     assert str(found.status) == "refused"
+
+
+def test_losses_of_single_rows_of_a_module():
+    module, x, _, y = regression()
+    found = pc.torch.llc(module, (x, y), half_square, gamma=GAMMA, sampler="langevin", target=0.1)
+    rows = found.sample_losses(lambda outputs, targets: ((outputs - targets) ** 2).sum(-1) / 2, draws=60, thin=20)
+    assert rows.shape == (60, found.traces["excess"].shape[1], ROWS)
+    excess = found.nbeta * rows.mean(axis=2)  # the loss at w* is zero
+    assert abs(excess.mean() - expected(x, found.nbeta)) < 4 * excess.std() / math.sqrt(excess.size / 4)

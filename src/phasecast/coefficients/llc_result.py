@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from phasecast.core.errors import BadInput, whole_number
 from phasecast.core.results import Measurement, Status, show
 
 if TYPE_CHECKING:
@@ -39,6 +41,7 @@ class LLC(Measurement):
     gradients: float
     seconds: float
     traces: dict[str, np.ndarray]
+    _chains: ClassVar[Any] = None  # of the object that llc returned: engine, kernel, state and tuning
 
     def plain(self) -> dict[str, Any]:
         """For other programs: everything but the draws."""
@@ -48,6 +51,28 @@ class LLC(Measurement):
             dict(zip(("gamma", "value", "error", "value_var"), map(_number, row), strict=True)) for row in self.curve
         ]
         return {**super().plain(), **own, "curve": curve}
+
+    def sample_losses(self, row_losses: Callable[..., Any], draws: int = 100, thin: int = 10) -> np.ndarray:
+        """The loss of every row of the data at ``draws`` further states of the chains: (draws, chains, rows).
+
+        The chains go on from where they stopped, ``thin`` steps for each draw. ``row_losses(params, data)`` is the loss
+        before its mean is taken; for a torch module ``row_losses(outputs, targets)``, as with ``reduction="none"``.
+        """
+        if self._chains is None:
+            raise BadInput("this result came from a file, or without data", "ask the one that llc returned, with data")
+        engine, kernel, state, tuning = self._chains
+        whole_number("draws", draws, 1)
+        whole_number("thin", thin, 1)
+        key, found = engine.fold(engine.key(0), 10**9), []
+        for number in range(draws):
+            state, _ = engine.run(kernel, state, tuning, engine.fold(key, number), thin)
+            rows = engine.of_rows(row_losses, state["position"])
+            if rows.ndim != 2 or rows.shape[1] != engine.rows:
+                raise BadInput(
+                    f"row_losses has shape {rows.shape[1:]}", f"return one number for each of {engine.rows} rows"
+                )
+            found.append(rows)
+        return np.stack(found)
 
     def datatree(self) -> xr.DataTree:
         """The draws as an xarray DataTree with a group ``posterior``, as ArviZ reads it."""

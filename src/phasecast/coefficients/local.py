@@ -156,10 +156,18 @@ def conclude(engine: Any, settings: Settings, rungs: list[Rung], seconds: float,
     found = {"rungs": len(rungs), "gap": gap}
     if math.isfinite(per_decade):
         found["per_decade"] = per_decade
-    return _result(
+    result = _result(
         value, error, refused, warned, found, last, curve,
         variance=variance, gap=gap, gamma=settings.gamma, gradients=gradients, seconds=seconds, name=name,
     )  # fmt: skip
+    return _with_chains(result, engine, settings.kernel, last)
+
+
+def _with_chains(result: LLC, engine: Any, kernel: Kernel, last: Rung) -> LLC:
+    """The result with what :meth:`LLC.sample_losses` goes on from."""
+    if engine.rows is not None and last.state:
+        object.__setattr__(result, "_chains", (engine, kernel, last.state, last.tuning))
+    return result
 
 
 def _result(
@@ -234,11 +242,12 @@ def _as_in_a_paper(
         warned += notes
         error = math.hypot(error, found)
     curve = np.array([(gamma, r.value, r.error, nbeta**2 * r.loss.variance) for r in (whole,)])
-    return _result(
+    result = _result(
         value, error, refused, warned, {"bias": found, "bias_error": found_error, "gap": gap}, whole, curve,
         variance=float(curve[0, 3]), gap=gap, gamma=gamma, gradients=whole.gradients + half.gradients, seconds=seconds,
         name=name,
     )  # fmt: skip
+    return _with_chains(result, engine, settings.kernel, whole)
 
 
 def _by_minibatches(

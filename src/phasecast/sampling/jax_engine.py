@@ -144,13 +144,16 @@ class JaxEngine:
         self._real = np.float64 if self.double else np.float32
         ends = np.cumsum(sizes)[:-1]
 
-        def mean_loss(leaves: list[Array], offset: Array, some: Any) -> Array:
+        def params_at(leaves: list[Array], offset: Array) -> Any:
             parts = iter(jnp.split(offset, ends))
             moved = [
                 leaf + next(parts).reshape(leaf.shape) if take else leaf
                 for leaf, take in zip(leaves, chosen, strict=True)
             ]
-            there = jax.tree.unflatten(tree, moved)
+            return jax.tree.unflatten(tree, moved)
+
+        def mean_loss(leaves: list[Array], offset: Array, some: Any) -> Array:
+            there = params_at(leaves, offset)
             value = loss(there) if some is None else loss(there, some)
             if jnp.shape(value) != ():
                 raise BadInput(f"the loss has shape {jnp.shape(value)}", "return one number, the mean over the rows")
@@ -161,7 +164,7 @@ class JaxEngine:
         self.rows = None if data is None else len(jax.tree.leaves(self._rows_of_data)[0])
         if batch is not None and (self.rows is None or not 0 < batch <= self.rows):
             raise BadInput(f"a batch of {batch} of {self.rows or 'no'} rows", "give data and a batch within them")
-        self._mean_loss, self._chosen, self._tree = mean_loss, chosen, tree
+        self._params_at, self._mean_loss, self._chosen, self._tree = params_at, mean_loss, chosen, tree
         self._batch, self._anchored = batch, anchored
         self._settle(leaves)
         self._compile()
@@ -289,6 +292,17 @@ class JaxEngine:
         with self.precision():
             loss, slope = self._all(self._place, jnp.asarray(offsets, self._real))
             return np.asarray(loss), np.asarray(slope)
+
+    def of_rows(self, row_losses: Callable[..., Any], offsets: Any) -> np.ndarray:
+        """``row_losses(params, data)``, the loss of each row, at offsets (chains, size): (chains, rows)."""
+        import jax
+        import jax.numpy as jnp
+
+        def one(offset: Array) -> Array:
+            return row_losses(self._params_at(self._place.leaves, offset), self._rows_of_data)
+
+        with self.precision():
+            return np.asarray(jax.vmap(one)(jnp.asarray(offsets, self._real)))
 
     def array(self, values: Any) -> Array:
         import jax.numpy as jnp

@@ -448,6 +448,19 @@ class TorchEngine:
                     seen[name].append(value)
             return _rest(state), {name: torch.stack(values).cpu().numpy() for name, values in seen.items()}
 
+    def of_rows(self, row_losses: Callable[..., Any], offsets: Any) -> np.ndarray:
+        """``row_losses(outputs, targets)``, the loss of each row, at offsets (chains, size): (chains, rows)."""
+        import torch
+
+        whole, self._loss = self._loss, row_losses
+        try:
+            with torch.no_grad():
+                places = torch.as_tensor(offsets).to(self.device, self.dtype)
+                found = [self._mean_loss(self._parts(self.centre + place), self._data) for place in places]
+        finally:
+            self._loss = whole
+        return torch.stack(found).cpu().numpy()
+
     def evaluate(self, offsets: Any) -> tuple[np.ndarray, np.ndarray]:
         """L − L* and ∇L over all the data at offsets (chains, size)."""
         import torch
