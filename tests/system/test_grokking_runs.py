@@ -163,3 +163,6 @@ def test_weights_of_every_checkpoint_leave_as_safetensors(store, tmp_path, comma
     assert len(out.splitlines()) == kept.sizes["checkpoint"]
     last = load_file(tmp_path / f"w-{TINY['steps']:08d}.safetensors")
     np.testing.assert_array_equal(last["V"], kept["weights.V"].values[-1])
+    code, out, _ = command("runs", "export", found.id, "--to", tmp_path / "w.csv", "--store", store)
+    names = {path.name for path in tmp_path.glob("w-*.csv")}
+    assert names == {"w-curves.csv", "w-checkpoints.csv", "w-checkpoints-weights.V.csv", "w-checkpoints-weights.W.csv"}

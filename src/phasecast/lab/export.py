@@ -37,16 +37,22 @@ def export(run: Run, to: Path) -> list[Path]:
         written = []
         for name, node in tree.children.items():
             table = _plain_strings(node).to_dataset()
-            shapes: dict[tuple[Hashable, ...], list[Hashable]] = {}  # columns of one shape share a file
-            for column, values in table.data_vars.items():
-                shapes.setdefault(values.dims, []).append(column)
-            for dims, columns in shapes.items():
-                extra = "" if len(dims) <= 1 else f"-{columns[0]}"
+            for extra, columns in _together(table):
                 path = to.with_name(f"{to.stem}-{name}{extra}.csv")
                 with replacing(path) as partial:
                     table[columns].to_dataframe().to_csv(partial)
                 written.append(path)
         return written
+
+
+def _together(table: xr.Dataset) -> list[tuple[str, list[Hashable]]]:
+    """Columns that share a file, and what its name ends in: all, unless that would cross the axes of their arrays."""
+    shapes: dict[tuple[Hashable, ...], list[Hashable]] = {}
+    for column, values in table.data_vars.items():
+        shapes.setdefault(values.dims, []).append(column)
+    if any(set(dims) == set(table.sizes) for dims in shapes):
+        return [("", list(table.data_vars))]
+    return [("" if len(dims) <= 1 else f"-{columns[0]}", columns) for dims, columns in shapes.items()]
 
 
 def _weights(tree: xr.DataTree, to: Path) -> list[Path]:
