@@ -390,7 +390,7 @@ def test_a_damaged_status_is_said_and_does_not_stop_the_list(command, command_js
 
 
 def test_export_to_something_else_is_one_line(command, store, done, tmp_path):
-    for to, expected in (("out.xlsx", "end the name in .nc or .csv"), ("nowhere/out.nc", "there is no folder")):
+    for to, expected in (("out.xlsx", "end in .nc, .csv or .safetensors"), ("nowhere/out.nc", "there is no folder")):
         code, _, err = command("runs", "export", done.id, "--to", tmp_path / to, "--store", store)
         assert code == 2
         assert expected in err
