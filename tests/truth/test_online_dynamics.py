@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import jax
-import mpmath as mp
 import numpy as np
 import pytest
 
@@ -13,6 +12,8 @@ from phasecast.core.results import Status
 from phasecast.online.dynamics import generalisation_error, overlap_rates, solve, solve_many
 from phasecast.online.order_parameters import OrderParameters
 from phasecast.online.spectrum import Spectrum
+
+mp = pytest.importorskip("mpmath")
 
 
 def nearly_symmetric(modes: int = 4) -> OrderParameters:
