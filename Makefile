@@ -24,7 +24,7 @@ test-slow: .venv/installed-dev
 
 # the wheel in a fresh environment with no extra: what a user gets from `pip install phasecast`
 test-bare: .venv-bare/installed
-	.venv-bare/bin/python -m pytest -m bare -q -p no:cacheprovider -o addopts=""
+	.venv-bare/bin/python -m pytest -m "bare and not slow" -q -p no:cacheprovider -o addopts=""
 
 lint: .venv/installed-dev
 	$(BIN)/ruff check .
