@@ -31,7 +31,7 @@ NAMES = {
     "asymptotic_rates curve decay_rates draw_weights equal_escape_time equal_plateau escape_rates escape_time "
     "feature_floor general_curve generalisation_error integral_curve linear_curve load_data max_learning_rate "
     "mean_curve measured_length moment_variance plateau plateau_length plateaus_of_draws power_law_window "
-    "rotated_curve rotated_floor scaling_exponent sgd_curve sgd_stability_limit simulate simulate_data "
+    "rotated_curve rotated_floor scaling_exponent secular_weights sgd_curve sgd_stability_limit simulate simulate_data "
     "small_rate_curve solve solve_many stability_limit",
     "phasecast.claims": "Claim ClaimVerdict Finding RecipeCheck Verification all_claims find verify",
     "phasecast.lab": "Captioned Chunk Conclusion DataFile Factory LocalEngine RECIPES Recipe Run Spec Store Sweep "

@@ -156,6 +156,7 @@ RECIPES: dict[str, str] = {
     "learning-curves": "phasecast.lab.recipes.learning_curves",
     "linear-features": "phasecast.lab.recipes.linear_features",
     "llc": "phasecast.lab.recipes.local_coefficient",
+    "scaling-figure": "phasecast.lab.recipes.scaling_figure",
     "toy-landscapes": "phasecast.lab.recipes.toy_landscapes",
 }
 """The recipes we ship: name to module, imported when asked for."""

@@ -21,6 +21,7 @@ from phasecast.online.lengths import PlateauLength, measured_length, plateau_len
 from phasecast.online.linear import (
     general_curve,
     linear_curve,
+    secular_weights,
     sgd_curve,
     sgd_stability_limit,
     small_rate_curve,
@@ -73,6 +74,7 @@ __all__ = [
     "rotated_curve",
     "rotated_floor",
     "scaling_exponent",
+    "secular_weights",
     "sgd_curve",
     "sgd_stability_limit",
     "simulate",

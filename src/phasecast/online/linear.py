@@ -62,6 +62,18 @@ def general_curve(spectrum: Spectrum, lr: float, sigma: float, alphas: Any, trai
     )
 
 
+def secular_weights(spectrum: Spectrum, lr: float) -> tuple[np.ndarray, np.ndarray]:
+    """Rates x and weights of a linear student: ε = ½(1+σ_J²) Σ_k weight_k exp(−2ηx_kα), eq. 6 and 57 in stable form.
+
+    To first order in η they are λ and wλ; x is λ̃ of the paper and the weight its b_kλ̃_k/L. The last rate turns negative
+    at the stability limit.
+    """
+    _positive_rate(lr)
+    roots = np.sqrt(spectrum.weights)
+    rates, project = secular(spectrum.eigenvalues, roots * spectrum.eigenvalues, lr / 2)
+    return rates, project(roots * spectrum.eigenvalues) * project(roots)
+
+
 def small_rate_curve(spectrum: Spectrum, lr: float, sigma: float, alphas: Any, trained: int | None = None) -> Curve:
     """ε(α) to first order in the learning rate: eq. 8, and with ``trained`` modes eq. 10.
 
