@@ -6,6 +6,7 @@ decay α^{−β/(1+β)}; and the floor that untrained features leave, N_l^{−β
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -101,17 +102,25 @@ def rotated_curve(covariance: Any, trained: int, lr: float, sigma: float, alphas
     return _closed((1 + _variance(sigma)) * traces / (2 * size), grid, {"form": "eq. 84, first order"})
 
 
-def rotated_floor(covariance: Any, trained: int, sigma: float) -> Prediction:
+def rotated_floor(covariance: Any, trained: int | Sequence[int], sigma: float) -> Prediction:
     """ε for α → ∞ with the first N_l coordinates trained (eq. 88), for a covariance of any trace.
 
     .. math:: \\epsilon = \\frac{1+\\sigma_J^2}{2N}\\,\\mathrm{Tr}\\bigl(\\hat\\Sigma
               - \\Sigma_\\times^\\top\\tilde\\Sigma^{-1}\\Sigma_\\times\\bigr)
+
+    With Σ = CCᵀ, C lower triangular, the matrix in brackets is that of the last rows and columns of C, so that one
+    factorisation serves every N_l: ``trained`` may be a list, and the value is an array then.
     """
-    matrix, learn = _blocks(covariance, trained)
-    cross = matrix[:learn, learn:]
-    rest = np.trace(matrix[learn:, learn:]) - np.trace(cross.T @ np.linalg.solve(matrix[:learn, :learn], cross))
-    value = (1 + _variance(sigma)) * float(rest) / (2 * len(matrix))
-    return Prediction(value, "α → ∞, small learning rate", f"{SOURCE}, eq. 88", name="ε")
+    wanted = np.atleast_1d(np.asarray(trained))
+    matrix, _ = _blocks(covariance, int(wanted.max()))
+    squares = np.linalg.cholesky(matrix) ** 2
+    # column j of C counts where j ≥ N_l; what is above the diagonal is zero
+    rests = np.cumsum(squares.sum(axis=0)[::-1])[::-1]
+    value = (1 + _variance(sigma)) * np.append(rests, 0.0)[[whole_number("trained", int(n), 1) for n in wanted]]
+    floor = value / (2 * len(matrix))
+    return Prediction(
+        floor if np.ndim(trained) else float(floor[0]), "α → ∞, small learning rate", f"{SOURCE}, eq. 88", name="ε"
+    )
 
 
 def _blocks(covariance: Any, trained: int) -> tuple[np.ndarray, int]:

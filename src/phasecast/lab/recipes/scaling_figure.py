@@ -98,7 +98,7 @@ def layout(spec: ScalingFigure) -> Mapping[str, Table]:
     meanings = {
         "panel": "number of the panel; −1 for numbers",
         "group": "which curve of the panel, or which number",
-        "kind": "0 theory, 1 theory as printed, 2 equations, 3 SGD, 4 vertical mark",
+        "kind": "0 theory, 1 theory as printed, 2 computed, 3 SGD, 4 vertical mark",
         "compared": "whether the line is put beside the others of its group",
         "x": "as the panel says",
         "y": "as the panel says",

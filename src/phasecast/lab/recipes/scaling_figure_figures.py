@@ -1,4 +1,4 @@
-"""Lines of a figure as a matplotlib figure: theory dashed, equations solid, SGD as points, marks vertical."""
+"""Lines of a figure as a matplotlib figure: theory dashed, what was computed solid, SGD as points, marks vertical."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MOST_COLUMNS = 3
 
 def draw(plan: Plan, lines: Sequence[Line]) -> Figure:
     """All panels, three a row at most, with a legend of groups in each and one of kinds above."""
-    columns = min(len(plan.panels), MOST_COLUMNS)
+    columns = 2 if len(plan.panels) == 4 else min(len(plan.panels), MOST_COLUMNS)
     rows = -(-len(plan.panels) // columns)
     figure = Figure(figsize=(7.4 if columns > 1 else 5.6, 3.1 * rows + 0.3), layout="constrained")
     every = figure.subplots(rows, columns, squeeze=False).ravel()

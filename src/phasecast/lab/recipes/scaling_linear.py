@@ -220,14 +220,25 @@ def figure_10(spec: Any) -> Plan:
 
     def piece(panel: int, group: int, beta: float) -> Callable[[], list[Line]]:
         def compute() -> list[Line]:
-            return _weights(panel, group, online.Spectrum.power_law(sizes[group], beta), 1.0, first=False)
+            spectrum = online.Spectrum.power_law(sizes[group], beta)
+            drawn = _weights(panel, group, spectrum, 1.0, first=False)
+            half = slice(1, sizes[group] // 2)
+            slope = float(np.polyfit(np.log(drawn[0].x[half]), np.log(drawn[0].y[half]), 1)[0])
+            rising = float(np.max(np.diff(np.log(drawn[0].y))))
+            at = 2 * (panel * len(sizes) + group)
+            return [*drawn, *number(at, -1 - beta, slope, systematic=0.05), Line(NUMBERS, at + 1, SOLVED, [0.0], [rising])]
 
         return compute
 
     panels = tuple(
         Panel(f"β = {beta:g}, η = 1", RANK, "weight b λ̃", tuple(f"L = {n}" for n in sizes)) for beta in (0.1, 1.0)
     )
-    return Plan(panels, [piece(*setting) for setting in settings], max(sizes))
+    names = tuple(
+        f"β = {beta:g}, L = {sizes[group]}: {what}"
+        for _, group, beta in settings
+        for what in ("slope of the weights, modes 2 to L/2", "largest rise of a log weight to the next")
+    )
+    return Plan(panels, [piece(*setting) for setting in settings], max(sizes), names)
 
 
 def figure_11(_: Any) -> Plan:
@@ -389,15 +400,14 @@ def figure_16(spec: Any) -> Plan:
             spectrum = online.Spectrum.power_law(modes, beta)
             inside = np.array([float(online.feature_floor(modes, beta, 0.01, int(n)).value) for n in trained])
             integral = 1.0001 * spectrum.largest / (2 * beta * modes) * (trained**-beta - float(modes) ** -beta)
-            found = np.array([
-                [float(online.rotated_floor(covariance, int(n), 0.01).value) for n in trained]
-                for covariance in (turned(spectrum.eigenvalues, np.random.default_rng([spec.seed, group, at]))
-                                   for at in range(matrices))
-            ])  # fmt: skip
+            covariances = (
+                turned(spectrum.eigenvalues, np.random.default_rng([spec.seed, group, at])) for at in range(matrices)
+            )
+            found = np.array([np.asarray(online.rotated_floor(one, trained, 0.01).value) for one in covariances])
             outside, error = found.mean(axis=0), found.std(axis=0, ddof=1) / np.sqrt(matrices)
             panel, middle = group // 2, slice(2, 8)
             logs = np.log(trained[middle])
-            slopes = [np.polyfit(logs, np.log(one[middle]), 1)[0] for one in (inside, outside)]
+            slopes = [np.polyfit(logs, np.log(one[middle]), 1)[0] for one in (inside, outside, integral)]
             each = [np.polyfit(logs, np.log(one[middle]), 1)[0] for one in found]
             spread = float(np.std(each, ddof=1) / np.sqrt(matrices))
             return [
@@ -405,7 +415,8 @@ def figure_16(spec: Any) -> Plan:
                 Line(panel, group % 2, PRINTED, trained, integral),
                 Line(panel, group % 2, SOLVED, trained, outside, error),
                 *number(3 * group, slopes[0], slopes[1], error=spread, systematic=0.03),
-                *number(3 * group + 1, -beta, slopes[0], systematic=0.05),
+                *number(3 * group + 1, slopes[2], slopes[0], systematic=0.02),
+                Line(NUMBERS, 3 * group + 1, PRINTED, [0.0], [-beta], systematic=0.02, compared=True),
                 Line(NUMBERS, 3 * group + 2, SOLVED, [0.0], [float(np.min(outside / inside))]),
             ]
 

@@ -16,9 +16,9 @@ from phasecast.core.results import Comparison, Measurement, Prediction, Result
 
 NUMBERS = -1
 PREDICTED, PRINTED, SOLVED, SGD, MARK = range(5)
-"""Kinds of lines: our closed form, the paper's as printed, the equations solved, SGD, and a vertical mark."""
+"""Kinds of lines: our closed form, the paper's as printed, what was computed (the equations solved, an exact sum), SGD, and a vertical mark."""
 
-WORDS = {PREDICTED: "theory", PRINTED: "as printed", SOLVED: "equations", SGD: "SGD", MARK: ""}
+WORDS = {PREDICTED: "theory", PRINTED: "as printed", SOLVED: "computed", SGD: "SGD", MARK: ""}
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ def lines(node: Any) -> Iterator[Line]:
 
 
 def comparisons(plan: Plan, found: Sequence[Line]) -> dict[str, Result]:
-    """Every prediction, ours and the printed one, beside SGD where there is any, else beside the equations.
+    """Every prediction, ours and the printed one, beside SGD where there is any, else beside what was computed.
 
     Numbers that nothing is predicted for are measurements.
     """
