@@ -23,12 +23,16 @@ from scipy.optimize import linear_sum_assignment
 from phasecast.core.errors import BadInput, whole_number
 from phasecast.core.precision import float64
 from phasecast.core.results import Prediction
-from phasecast.online.dynamics import overlap_rates
+from phasecast.online.dynamics import generalisation_error, overlap_rates
 from phasecast.online.learning_curve import check_alphas
 from phasecast.online.order_parameters import OrderParameters
 from phasecast.online.spectrum import Spectrum
 
 SOURCE = "Worschech & Rosenow 2024"
+THIRD_ORDER = (
+    8.0  # relative error of the explicit decay over √ε at its start, at most; a test compares with the equations
+)
+MOST_DIRECTIONS = 1200  # of all units together, up to which their curvature is diagonalised
 
 
 def asymptotic_rates(teachers: int, spectrum: Spectrum, lr: float) -> tuple[np.ndarray, np.ndarray]:
@@ -44,24 +48,70 @@ def asymptotic_curve(state: OrderParameters, spectrum: Spectrum, lr: float, alph
     """ε(α) from a state near perfect learning, explicitly and to first order in η, α counted from that state.
 
     Replaces eq. 17 (122), which needs eigenvectors in arbitrary precision. Students are matched with teachers by their
-    overlap. Left out is what ⟨g'g'ξξᵀ⟩ has beyond mΣ: a part of rank M² along the teachers, of second order in the
-    overlap of J − B with them, which fades as fewer and fewer modes are left to learn.
+    overlap. The curvature is exact, ⟨g'(y_i)g'(y_j)ξξᵀ⟩ = m_ij(Σ − ΣB(1+C)⁻¹BᵀΣ/N) with B and C of the teachers i and j,
+    so that what is left out is of third order in J − B: relative to ε of order √ε₀, which ``systematic`` states.
+    Beyond ``MOST_DIRECTIONS`` of all units the part along the teachers is left out too (as in the module's formula); it
+    fades as fewer and fewer modes are left to learn.
     """
     grid = check_alphas(alphas)
     _, students, teachers = state.shape
     if students != teachers:
         raise BadInput(f"{students} students, {teachers} teachers", "perfect learning like this needs as many")
+    if not (math.isfinite(lr) and lr > 0):
+        raise BadInput(f"the learning rate is {lr:g}", "use η > 0")
     first = state.moment(1, spectrum)
     _, order = linear_sum_assignment(-first.R.T)  # the student of each teacher
+    J, B = state.factors()
+    if teachers * J.shape[0] * J.shape[2] <= MOST_DIRECTIONS:
+        curvatures, sizes = _all_directions(J[:, order] - B, B, first.T, spectrum)
+        rates = 2 * lr / teachers * curvatures
+        eps, regime = np.exp(-np.outer(grid, rates)) @ sizes / (2 * teachers), "near perfect learning, first order in η"
+    else:
+        eps = _without_the_teachers(state, order, first.T, spectrum, lr, grid)
+        regime = "near perfect learning, first order in η, few modes left to learn"
+    start = float(generalisation_error(first.R, first.Q, first.T))
+    systematic = THIRD_ORDER * math.sqrt(max(start, 0.0)) * eps
+    return Prediction(eps, regime, f"{SOURCE}, eq. 17 made explicit", systematic=systematic, name="ε")
+
+
+def _all_directions(
+    apart: np.ndarray, B: np.ndarray, T1: np.ndarray, spectrum: Spectrum
+) -> tuple[np.ndarray, np.ndarray]:
+    """Eigenvalues of the curvature in every direction of all units, and twice M times the part of ε in each.
+
+    In coordinates y = √(wλ)(J − B), ε = yᵀSy/(2M) and dy/dα = −(η/M)ΛSy, which Λ^{1/2}SΛ^{1/2} diagonalises.
+    """
+    modes, teachers, rank = B.shape
+    values = np.repeat(spectrum.eigenvalues, rank)
+    scale = np.sqrt(np.repeat(spectrum.weights, rank) * values)
+    y, b = (part.swapaxes(0, 1).reshape(teachers, -1) * scale for part in (apart, B))
+    size = modes * rank
+    S = np.empty((teachers, size, teachers, size))
+    m = _curvature(T1)
+    for i, j in itertools.product(range(teachers), repeat=2):
+        pair = [i, j]
+        inverse = np.linalg.inv(np.eye(2) + T1[np.ix_(pair, pair)])
+        S[i, :, j] = m[i, j] * (np.eye(size) - b[pair].T @ inverse @ b[pair])
+    roots = np.tile(np.sqrt(values), teachers)
+    matrix = roots[:, None] * S.reshape(teachers * size, -1) * roots
+    curvatures, vectors = np.linalg.eigh((matrix + matrix.T) / 2)
+    return curvatures, curvatures * (vectors.T @ (y.ravel() / roots)) ** 2
+
+
+def _without_the_teachers(
+    state: OrderParameters, order: np.ndarray, T1: np.ndarray, spectrum: Spectrum, lr: float, grid: np.ndarray
+) -> np.ndarray:
+    """The formula of the module: mΣ for the curvature, mode by mode."""
+    teachers = len(T1)
     R = state.R[:, order]
     D = state.Q[:, order][:, :, order] - R - R.swapaxes(1, 2) + state.T
-    curvatures, vectors = np.linalg.eigh(_curvature(first.T))
+    curvatures, vectors = np.linalg.eigh(_curvature(T1))
     sizes = np.einsum("iv,kij,jv->kv", vectors, D, vectors) * curvatures
     eps = np.zeros(grid.size)
     for size, curvature in zip(sizes.T, curvatures, strict=True):
         rates = 2 * lr / teachers * curvature * spectrum.eigenvalues
         eps += np.exp(-np.outer(grid, rates)) @ (spectrum.weights * spectrum.eigenvalues * size) / (2 * teachers)
-    return Prediction(eps, "near perfect learning, first order in η", f"{SOURCE}, eq. 17 made explicit", name="ε")
+    return eps
 
 
 def decay_rates(teachers: int, spectrum: Spectrum, lr: float, order: int = 2) -> np.ndarray:

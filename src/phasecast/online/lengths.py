@@ -6,9 +6,11 @@ Printed (eq. 12, 117): α_P − α₀ = τ'(D − ½ ln σ_J² + ½ ln N), D = l
 - σ_P the spread of R^(1) over students at α₀, taken from a solution of the equations; c = σ_P/σ_J;
 - τ' = τ/2, the escape time of ε and not that of R (the paper's 239 is half of eq. 15's 478).
 
+For two or three teachers e·R* is beyond or near what an overlap can reach, so that the printed end never comes.
+
 Ours: the differences between students at α₀ grow by dr/dα = (η/K) T^(2) W r (see
 :mod:`phasecast.online.symmetric_plateau`), with M−1 rates that are nearly equal; the plateau ends when the largest has
-grown to B. Nothing is left to choose but α₀, and that cancels.
+grown to B or to half of what specialised students have, whichever is less. Nothing is left to choose but α₀, and that cancels.
 """
 
 from __future__ import annotations
@@ -35,7 +37,8 @@ class PlateauLength:
     printed_with_tau: float
     tau: float
     start: float
-    reach: float  # B
+    reach: float  # how far R^(1) has moved at our end of the plateau
+    printed_reach: float  # B
     fluctuation: float  # σ_P
 
 
@@ -61,7 +64,8 @@ def plateau_length(
     def largest(length: float) -> float:
         return float(np.abs((along * np.exp(rates * length)) @ vectors.T).max())
 
-    tau, reach = 1 / float(np.real(rates).max()), float((math.e - 1) * at.R.mean())
+    tau, printed_reach = 1 / float(np.real(rates).max()), float((math.e - 1) * at.R.mean())
+    reach = min(printed_reach, float(np.trace(T1)) / students * (1 - 1 / students) / 2)
     if not largest(0.0) > 0:
         raise BadInput("the students are exactly alike, so the plateau never ends", "draw finite weights")
     low, high = 0.0, tau
@@ -71,7 +75,7 @@ def plateau_length(
         low, high = (low, (low + high) / 2) if largest((low + high) / 2) > reach else ((low + high) / 2, high)
     fluctuation = float(np.sqrt(np.mean(apart**2)))
     sigma = float(np.sqrt(np.trace(state.moment(0, spectrum).Q) / students))
-    bracket = math.log(reach * sigma / fluctuation) - math.log(sigma) + math.log(inputs) / 2
+    bracket = math.log(printed_reach * sigma / fluctuation) - math.log(sigma) + math.log(inputs) / 2
     return PlateauLength(
         ours=high,
         printed=tau / 2 * bracket,
@@ -79,6 +83,7 @@ def plateau_length(
         tau=tau,
         start=start,
         reach=reach,
+        printed_reach=printed_reach,
         fluctuation=fluctuation,
     )
 

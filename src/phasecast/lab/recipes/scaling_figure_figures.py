@@ -38,11 +38,12 @@ def draw(plan: Plan, lines: Sequence[Line]) -> Figure:
         axes.set_yscale("log" if "y" in panel.log else "linear")
         axes.set_xlabel(panel.x)
         axes.set_ylabel(panel.y)
-        axes.set_title(panel.title, fontsize=9)
+        axes.set_title(panel.title, fontsize=8.5)
         used = [group for group in range(len(panel.groups)) if any(line.group == group for line in shown)]
         handles = [Line2D([], [], color=_colour(group), label=panel.groups[group]) for group in used]
         if any(handle.get_label() for handle in handles):
-            axes.legend(handles=handles, fontsize=7.5, frameon=False)
+            marked = any(line.kind == MARK for line in shown)
+            axes.legend(handles=handles, fontsize=7.5, frameon=False, loc="lower left" if marked else "best")
     kinds = [kind for kind in STYLES if kind != MARK and any(line.kind == kind and line.panel >= 0 for line in lines)]
     handles = [Line2D([], [], color="#444444", label=WORDS[kind], **_plain(STYLES[kind])) for kind in kinds]
     figure.legend(handles=handles, loc="outside upper center", ncols=len(handles), fontsize=8, frameon=False)

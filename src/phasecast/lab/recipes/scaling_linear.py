@@ -15,11 +15,11 @@ ALPHA, EPS = "examples per input α", "generalisation error ε"
 RATES = (0.1, 0.5, 1.0)
 
 
-def simulated(panel: int, group: int, runs: list[online.Curve], *, compared: bool = True) -> Line:
+def simulated(panel: int, group: int, runs: list[online.Curve]) -> Line:
     """The mean of runs of SGD with its standard error."""
     eps = np.stack([np.asarray(run.estimate) for run in runs])
     error = eps.std(axis=0, ddof=1) / np.sqrt(len(eps))
-    return Line(panel, group, SGD, runs[0].alpha, eps.mean(axis=0), error, compared=compared)
+    return Line(panel, group, SGD, runs[0].alpha, eps.mean(axis=0), error, compared=True)
 
 
 def figure_2(spec: Any) -> Plan:
@@ -49,9 +49,7 @@ def figure_2(spec: Any) -> Plan:
         integral = online.integral_curve(modes, 0.75, 0.1, 0.01, few)
         exact = online.sgd_curve(spectrum, modes, 0.1, 0.01, few).eps
         # beyond the bound of the integral: the noise of the steps, known exactly
-        beyond = np.asarray(integral.systematic) + np.abs(
-            exact - online.small_rate_curve(spectrum, 0.1, 0.01, few).eps
-        )
+        beyond = np.asarray(integral.systematic) + np.abs(exact - online.small_rate_curve(spectrum, 0.1, 0.01, few).eps)
         return [
             Line(1, 0, PREDICTED, few, integral.value, systematic=beyond / 3, compared=True),
             Line(1, 1, PREDICTED, few, exact, compared=True),
@@ -177,9 +175,7 @@ def figure_7(_: Any) -> Plan:
 
     panels = tuple(Panel(f"β = 0.5, η = {rate:.2g}", ALPHA, EPS, SUMS) for rate in rates)
     names = tuple(
-        f"η = {rate:.2g}: sum above the zeroth order{when}"
-        for rate in rates
-        for when in (", α > 1/(2ηλ₊)", ", any α")
+        f"η = {rate:.2g}: sum above the zeroth order{when}" for rate in rates for when in (", α > 1/(2ηλ₊)", ", any α")
     )
     return Plan(panels, (piece(0), piece(1)), 50, names)
 
@@ -226,7 +222,11 @@ def figure_10(spec: Any) -> Plan:
             slope = float(np.polyfit(np.log(drawn[0].x[half]), np.log(drawn[0].y[half]), 1)[0])
             rising = float(np.max(np.diff(np.log(drawn[0].y))))
             at = 2 * (panel * len(sizes) + group)
-            return [*drawn, *number(at, -1 - beta, slope, systematic=0.05), Line(NUMBERS, at + 1, SOLVED, [0.0], [rising])]
+            return [
+                *drawn,
+                *number(at, -1 - beta, slope, systematic=0.05),
+                Line(NUMBERS, at + 1, SOLVED, [0.0], [rising]),
+            ]
 
         return compute
 
@@ -249,7 +249,9 @@ def figure_11(_: Any) -> Plan:
         def compute() -> list[Line]:
             spectra = [online.Spectrum.power_law(40, beta) for beta in betas]
             drawn = [line for group, one in enumerate(spectra) for line in _weights(panel, group, one, RATES[panel])]
-            far = [abs(online.secular_weights(one, RATES[panel])[1] * 40 / one.eigenvalues - 1).max() for one in spectra]
+            far = [
+                abs(online.secular_weights(one, RATES[panel])[1] * 40 / one.eigenvalues - 1).max() for one in spectra
+            ]
             return [*drawn, *number(panel, 0.0, max(far), systematic=RATES[panel])]
 
         return compute
@@ -354,7 +356,7 @@ def figure_14(spec: Any, features: int) -> Plan:
 def figure_15(spec: Any) -> Plan:
     """Trained features outside the eigenbasis: eq. 84 and its floor, eq. 88, beside SGD."""
     paper = spec.scale == "paper"
-    modes, trained, draws = (256, (50, 100, 150, 200), 300) if paper else (64, (12, 25, 37, 50), 100)
+    modes, trained, draws = (256, (50, 100, 150, 200), 300) if paper else (64, (12, 25, 37, 50), 60)
     grid = np.geomspace(1, 1e4 if paper else 1000, 10)
     values = online.Spectrum.power_law(modes, 1.0).eigenvalues
 
@@ -423,7 +425,9 @@ def figure_16(spec: Any) -> Plan:
         return compute
 
     panels = tuple(
-        Panel(f"N = L = {modes}", "trained features N_l", "ε for α → ∞", tuple(f"β = {b:g}" for b in betas[at : at + 2]))
+        Panel(
+            f"N = L = {modes}", "trained features N_l", "ε for α → ∞", tuple(f"β = {b:g}" for b in betas[at : at + 2])
+        )
         for at in (0, 2)
     )
     names = tuple(
