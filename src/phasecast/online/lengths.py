@@ -10,7 +10,8 @@ For two or three teachers e·R* is beyond or near what an overlap can reach, so 
 
 Ours: the differences between students at α₀ grow by dr/dα = (η/K) T^(2) W r (see
 :mod:`phasecast.online.symmetric_plateau`), with M−1 rates that are nearly equal; the plateau ends when the largest has
-grown to B or to half of what specialised students have, whichever is less. Nothing is left to choose but α₀, and that cancels.
+grown to B or to half of what specialised students have, whichever is less. Nothing is left to choose but α₀, and that
+cancels.
 """
 
 from __future__ import annotations

@@ -215,9 +215,10 @@ def _slope(alpha: np.ndarray, eps: np.ndarray) -> float:
     return float(np.polyfit(np.log(alpha), np.log(eps), 1)[0])
 
 
-def specialised(start: online.OrderParameters, share: float = 0.9) -> online.OrderParameters:
-    """Students that are each a share of their teacher: where the specialised phase begins, without a plateau before."""
-    return online.OrderParameters(share * start.T, share**2 * start.T, start.T)
+def specialised(start: online.OrderParameters, away: float = 0.2) -> online.OrderParameters:
+    """Students that are their teachers plus noise of size ``away`` in every mode: a specialised phase without a past."""
+    noise = away**2 * np.eye(start.shape[1])
+    return online.OrderParameters(start.T, start.T + noise, start.T)
 
 
 def _decay(panel: int, group: int, modes: int, seed: int, name: int) -> list[Line]:

@@ -1,7 +1,8 @@
 """What a figure of a paper is made of: lines in panels, some of them compared with each other.
 
-A :class:`Plan` says what a figure shows and how to compute it piece by piece; :func:`comparisons` puts what is predicted
-beside what was solved or simulated. Numbers that have no place in a panel are lines of one point in panel ``NUMBERS``.
+A :class:`Plan` says what a figure shows and how to compute it piece by piece; :func:`comparisons` puts what is
+predicted beside what was computed or simulated. Numbers that have no place in a panel are lines of one point in panel
+``NUMBERS``.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from phasecast.core.results import Comparison, Measurement, Prediction, Result
 
 NUMBERS = -1
 PREDICTED, PRINTED, SOLVED, SGD, MARK = range(5)
-"""Kinds of lines: our closed form, the paper's as printed, what was computed (the equations solved, an exact sum), SGD, and a vertical mark."""
+"""Kinds of lines: our closed form, the paper's as printed, what was computed, SGD, and a vertical mark."""
 
 WORDS = {PREDICTED: "theory", PRINTED: "as printed", SOLVED: "computed", SGD: "SGD", MARK: ""}
 
