@@ -49,7 +49,8 @@ def asymptotic_curve(state: OrderParameters, spectrum: Spectrum, lr: float, alph
 
     Replaces eq. 17 (122), which needs eigenvectors in arbitrary precision. Students are matched with teachers by their
     overlap. The curvature is exact, ⟨g'(y_i)g'(y_j)ξξᵀ⟩ = m_ij(Σ − ΣB(1+C)⁻¹BᵀΣ/N) with B and C of teachers i and j, so
-    that what is left out is of third order in J − B: relative to ε of order √ε₀, which ``systematic`` states; use it where ε₀ < 10⁻³.
+    that what is left out is of third order in J − B: relative to ε of order √ε₀, which ``systematic`` states.
+    Use it where ε₀ < 10⁻³.
     Beyond ``MOST_DIRECTIONS`` of all units the part along the teachers is left out too (as in the module's formula); it
     fades as fewer and fewer modes are left to learn.
     """

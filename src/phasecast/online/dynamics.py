@@ -40,6 +40,7 @@ RTOL = 1e-8
 SMALLEST = 1e-4  # absolute over relative tolerance, for weights of size one: fluctuations are smaller than weights
 SAFETY = 1e3  # relative error of ε over rtol, at most; tests compare with a far smaller rtol
 LEAST = 10  # absolute error of ε over atol, at most; the same
+RUNAWAY = 10.0  # mean Q^(1) of a student over that of a teacher or of its start, beyond which its weights diffuse away
 ROUNDING = 2e-16  # of every arcsine in the cancelling sum that ε is
 
 
@@ -202,8 +203,9 @@ def solve_many(
             "solver": "tsit5" if step is None else f"tsit5, fixed step {step}",
             "order": order, "steps": int(steps[at]), "rtol": rtol, "atol": rtol * scale,
         }  # fmt: skip
+        first = np.einsum("k,kii->", spectra[at].weights * spectra[at].eigenvalues, state.Q) / students
         curves.append(
-            _curve(grid, eps[at], R1[at], Q1[at], fixed.T1[at], final, bool(success[at]), how, float(rates[at]))
+            _curve(grid, eps[at], R1[at], Q1[at], fixed.T1[at], final, bool(success[at]), how, float(rates[at]), first)
         )
     return curves
 
@@ -265,7 +267,7 @@ def _final(J: np.ndarray, C: np.ndarray | None, B: np.ndarray, state: OrderParam
     return OrderParameters(J @ B.swapaxes(1, 2), (Q + Q.swapaxes(1, 2)) / 2, state.T)
 
 
-def _curve(grid, eps, R1, Q1, T1, final, success: bool, how: dict[str, Any], lr: float) -> Curve:
+def _curve(grid, eps, R1, Q1, T1, final, success: bool, how: dict[str, Any], lr: float, first: float) -> Curve:
     students, teachers = R1.shape[1:]
     floor = ROUNDING * (students + teachers) ** 2 / (2 * teachers)
     broken = not (success and np.isfinite(eps).all())
@@ -278,6 +280,9 @@ def _curve(grid, eps, R1, Q1, T1, final, success: bool, how: dict[str, Any], lr:
         )
     elif np.max(eps) > 1e6 * max(eps[0], 1e-12):
         reasons.append(f"ε grows without bound; η = {lr:g} is above the stability limit, lower it")
+    elif (ran := np.trace(Q1[-1]) / students) > RUNAWAY * max(np.trace(T1) / teachers, first):
+        # ε of erf units stays bounded while they saturate, so it does not tell
+        reasons.append(f"the students' weights run away (Q of {ran:.3g} on average); η = {lr:g} is too large, lower it")
     status = Status.REFUSED if reasons else Status.OK
     if not reasons and np.min(eps) < floor:
         status = Status.WARNING

@@ -22,6 +22,7 @@ from phasecast.online.symmetric_plateau import escape_time, plateau
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+SMALL_RATE = 1.0  # ηM/K up to which erf students are far from running away (they do from about 4 on)
 LEFT = 0.9  # of its height: below this ε has left the plateau
 
 
@@ -141,9 +142,13 @@ def curve(
         for number in range(draws)
     ]
     curves = solve_many(starts, chosen, lr, grid, activation, order)
+    if order == 1 and activation == "erf" and lr * teachers / students > SMALL_RATE:
+        # the first order knows of no rate that is too large
+        noisy = solve_many(starts[:1], chosen, lr, grid, activation, 2)
+        curves = noisy if noisy[0].status is Status.REFUSED else curves
     refused = [one for one in curves if one.status is Status.REFUSED]
     if refused:
-        reasons = [f"{len(refused)} of {draws} draws: {refused[0].reasons[0]}"]
+        reasons = [f"{len(refused)} of {len(curves)} draws: {refused[0].reasons[0]}"]
         estimate = np.mean([np.asarray(one.estimate) for one in curves], axis=0)
         return _forecast(
             estimate, np.zeros(grid.size), Status.REFUSED, reasons, draws, grid, np.zeros(grid.size), chosen

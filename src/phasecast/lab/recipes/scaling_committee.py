@@ -216,7 +216,7 @@ def _slope(alpha: np.ndarray, eps: np.ndarray) -> float:
 
 
 def specialised(start: online.OrderParameters, away: float = 0.2) -> online.OrderParameters:
-    """Students that are their teachers plus noise of size ``away`` in every mode: a specialised phase without a past."""
+    """Students that are their teachers plus noise of size ``away``: a specialised phase without a past."""
     noise = away**2 * np.eye(start.shape[1])
     return online.OrderParameters(start.T, start.T + noise, start.T)
 
