@@ -262,8 +262,8 @@ FIGURE_CLAIMS = (
         "In the specialised phase ε falls like α^{−β/(1+β)} in all configurations; eq. 17 is the decay.",
         CORRECTED,
         "ε is a sum over slow and fast rates, each with its own window; the exponent shows where all units have "
-        "specialised and the windows overlap. K = M = 2, L = 1024 has −0.51 and −0.60 at β = 1 and 1.5, but still −0.44 "
-        "at 0.5, all as the explicit sum; K = M = 6, L = 128 from random students has −0.72, −0.64, −0.89.",
+        "specialised and the windows overlap. K = M = 2, L = 1024 has −0.51 and −0.60 at β = 1 and 1.5, but still "
+        "−0.44 at 0.5, all as the explicit sum; K = M = 6, L = 128 from random students has −0.72, −0.64, −0.89.",
         figure(6, _judge_6),
         "−β/(1+β) for 1/(slow λ₊) ≪ α ≪ 1/(fast λ_L) after the last unit has specialised; asymptotic_curve elsewhere.",
         FIGURE_6,

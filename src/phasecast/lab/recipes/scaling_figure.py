@@ -126,7 +126,7 @@ def figures(spec: ScalingFigure, results: xr.DataTree) -> Mapping[str, Captioned
 RECIPE = Recipe(
     name="scaling-figure",
     version=1,
-    question="Does this figure of Worschech & Rosenow 2024 hold?",
+    question="Does this figure of Worschech and Rosenow 2024 hold?",
     spec=ScalingFigure,
     work=work,
     layout=layout,

@@ -1,0 +1,84 @@
+"""The recipe of the twenty figures: what it needs, that every figure has a plan, and a user's data through it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from phasecast.core.errors import BadInput
+from phasecast.core.results import Comparison, Verdict
+from phasecast.lab import run
+from phasecast.lab.recipes.scaling_figure import TITLES, ScalingFigure, plan_of
+from phasecast.lab.recipes.scaling_linear import trained_of
+from phasecast.lab.recipes.scaling_lines import NUMBERS, PREDICTED, PRINTED, SGD, SOLVED, Line, Panel, Plan, comparisons
+
+pytestmark = pytest.mark.bare
+
+
+@pytest.fixture
+def data(tmp_path):
+    """Rows that are far from Gaussian: products of exponential causes."""
+    rng = np.random.default_rng(0)
+    rows = (rng.exponential(size=(600, 12)) - 1) @ (rng.normal(size=(12, 12)) * np.arange(1, 13.0)[:, None] ** -0.7)
+    np.save(tmp_path / "rows.npy", rows)
+    return tmp_path / "rows.npy"
+
+
+@pytest.mark.parametrize("scale", ["small", "paper"])
+@pytest.mark.parametrize("figure", sorted(TITLES))
+def test_every_figure_has_a_plan(figure, scale, data):
+    spec = ScalingFigure(figure=figure, scale=scale, data=str(data) if figure == 14 else None)
+    plan = plan_of(spec, 12)
+    assert plan.panels
+    assert plan.pieces
+    assert len(set(plan.numbers)) == len(plan.numbers)
+
+
+@pytest.mark.parametrize("figure", [7, 8, 9, 10, 11, 12, 13])
+def test_lines_have_their_places(figure):
+    plan = plan_of(ScalingFigure(figure=figure), 0)
+    for line in (line for piece in plan.pieces for line in piece()):
+        names = plan.numbers if line.panel == NUMBERS else plan.panels[line.panel].groups
+        assert 0 <= line.group < len(names)
+        assert len(line.x) == len(line.y) <= plan.points
+
+
+def test_a_users_data_have_their_spectrum_and_their_curves(data, tmp_path):
+    found = run("scaling-figure", {"figure": 14, "data": str(data)}, store=tmp_path / "runs", quiet=True)
+    data.unlink()  # what a run concludes comes from what it stored
+    answers = found.conclusion().answers
+    curves = [one for one in answers.values() if isinstance(one, Comparison)]
+    assert len(curves) == 3
+    assert all(one.verdict is Verdict.AGREES for one in curves)
+    assert [name for name in answers if "N_l" in name] == [f"data, N = 12, N_l = {n}" for n in trained_of(12)]
+    assert "fitted β" in answers
+
+
+@pytest.mark.parametrize(
+    ("spec", "words"),
+    [
+        ({"figure": 14}, "give data=PATH"),
+        ({"figure": 8, "data": "rows.npy"}, "is not about data"),
+        ({"figure": 21}, "less than or equal to 20"),
+        ({"figure": 2, "scale": "huge"}, "'small' or 'paper'"),
+        ({"figure": 14, "data": "nowhere.npy"}, "nowhere.npy"),
+    ],
+)
+def test_what_cannot_be_is_bad_input(spec, words, tmp_path):
+    with pytest.raises(BadInput, match=words):
+        run("scaling-figure", spec, store=tmp_path, quiet=True)
+
+
+def test_a_prediction_is_put_beside_sgd_first_and_a_wrong_one_differs():
+    plan = Plan((Panel("curves", "α", "ε", ("a",)),), (), 2, ("slope",))
+    x = [1.0, 2.0]
+    lines = [
+        Line(0, 0, PREDICTED, x, np.array([1.0, 0.5]), systematic=np.zeros(2), compared=True),
+        Line(0, 0, PRINTED, x, np.array([2.0, 0.5]), systematic=np.zeros(2), compared=True),
+        Line(0, 0, SGD, x, np.array([1.01, 0.49]), error=np.full(2, 0.01), compared=True),
+        Line(NUMBERS, 0, SOLVED, [0.0], np.array([-0.5]), error=np.array([0.1])),
+    ]
+    found = comparisons(plan, lines)
+    assert found["curves, a"].verdict is Verdict.AGREES
+    assert found["curves, a (as printed)"].verdict is Verdict.DIFFERS
+    assert found["slope"].estimate == -0.5
