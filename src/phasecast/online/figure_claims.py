@@ -382,7 +382,7 @@ FIGURE_CLAIMS = (
         statement="K = M = 40, L = N = 512: ε falls like α^{−β/(1+β)} up to α = 5·10⁴, for β from 0.5 to 1.5.",
         verdict=ClaimVerdict.NOT_REPRODUCED,
         why="One draw at β = 0.5 has −0.65 for −0.33; four at β = 1 have −0.60, −0.50, −0.50, −0.53, so −0.53 ± 0.02; "
-        "two at β = 1.5 have −0.66 and −0.90 for −0.60 (α from 2 to 5·10⁴, first order). At the end 14 to 25 of 40 "
+        "two at β = 1.5 have −0.66 and −0.90 for −0.60 (α from 2 to 5·10⁴, first order). At the end 3 to 25 of 40 "
         "teachers have a student (cosine above 0.9) and ε still falls in steps, one for each further group that "
         "specialises: at β = 1 the local slope is between −0.45 and −0.75 up to 2·10⁵. The specialised phase is later.",
         check=_check_forty,
