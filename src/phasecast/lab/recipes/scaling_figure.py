@@ -90,7 +90,7 @@ def work(spec: ScalingFigure, state: Any) -> Iterator[Chunk]:
 
 def _stored(spec: ScalingFigure, results: xr.DataTree) -> tuple[Plan, list[Line]]:
     """The plan and the lines of a run, from what it stored."""
-    plan = plan_of(spec, int(results["data/features"].values[0]))
+    plan = plan_of(spec, int(results["data"].to_dataset()["features"].values[0]))
     return plan, list(lines(results["lines"].to_dataset()))
 
 

@@ -405,7 +405,9 @@ def figure_16(spec: Any) -> Plan:
             covariances = (
                 turned(spectrum.eigenvalues, np.random.default_rng([spec.seed, group, at])) for at in range(matrices)
             )
-            found = np.array([np.asarray(online.rotated_floor(one, trained, 0.01).value) for one in covariances])
+            found = np.array(
+                [np.asarray(online.rotated_floor(one, trained.tolist(), 0.01).value) for one in covariances]
+            )
             outside, error = found.mean(axis=0), found.std(axis=0, ddof=1) / np.sqrt(matrices)
             panel, middle = group // 2, slice(2, 8)
             logs = np.log(trained[middle])
