@@ -13,9 +13,13 @@ by Stein's lemma).
 
 from __future__ import annotations
 
+import itertools
 import math
+from functools import lru_cache
 
 import numpy as np
+from scipy.special import ndtri
+from scipy.stats import qmc
 
 from phasecast.core.errors import BadInput, OutsideRegime
 from phasecast.features.evaluate import evaluate
@@ -24,40 +28,83 @@ from phasecast.features.neuron import Network
 from phasecast.features.spectrum import check_delta
 from phasecast.features.targets import Target
 
-GRID = {1: (2000, 9.0), 2: (400, 8.5), 3: (112, 7.0), 4: (36, 5.5)}  # points an axis and reach, by dimension
+GRID = {1: (2000, 9.0), 2: (280, 8.5), 3: (96, 7.0), 4: (36, 5.5)}  # points an axis and reach, by dimension
 SOBOL = 17  # log2 of the points in more dimensions
 NEAR, FAR = 10.0, 40.0  # standard deviations within which the infimum of G is looked for
 LIGHTEST = 1e-15  # of the largest weight: points below are left out
 
 
-def gaussian_points(dimensions: int, fineness: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
+def gaussian_points(
+    dimensions: int, fineness: float = 1.0, breaks: tuple[float, ...] = ()
+) -> tuple[np.ndarray, np.ndarray]:
     """Points (n, dimensions) and weights (n,) for expectations over standard normals.
 
     Up to four dimensions a regular grid, which converges exponentially for analytic functions and keeps every mirror
-    symmetry; no point has a zero coordinate, so that jumps there fall between points. Beyond, a scrambled Sobol
-    sequence with each point's mirror image.
+    symmetry; no point has a zero coordinate, so that jumps there fall between points. With ``breaks`` the first axis has
+    Gauss-Legendre panels that end there, for functions with kinks. Beyond four, a scrambled Sobol sequence with each
+    point's mirror image.
 
     >>> points, weights = gaussian_points(2)
     >>> round(float(weights @ (points[:, 0] ** 4)), 12)
     3.0
     """
-    if dimensions in GRID:
-        count, reach = GRID[dimensions]
-        count = 2 * round(count * fineness / 2)
-        line = (np.arange(count) + 0.5) * (2 * reach / count) - reach
-        logs = -(line**2) / 2
-        total = sum(np.ix_(*[logs] * dimensions))
-        kept = np.nonzero(np.asarray(total) > math.log(LIGHTEST))
-        points = np.stack([line[index] for index in kept], -1)
-        weights = np.exp(np.asarray(total)[kept])
-        return points, weights / weights.sum()
-    from scipy.special import ndtri
-    from scipy.stats import qmc
+    if dimensions not in GRID:
+        size = SOBOL + round(math.log2(fineness))
+        half = ndtri(qmc.Sobol(dimensions, rng=np.random.default_rng(0)).random_base2(size))
+        points = np.concatenate([half, -half])
+        return points, np.full(len(points), 1 / len(points))
+    count, reach = GRID[dimensions]
+    count = 2 * round(count * fineness / 2)
+    line = (np.arange(count) + 0.5) * (2 * reach / count) - reach
+    axes = [(line, np.full(count, 2 * reach / count))] * dimensions
+    if breaks:
+        axes[0] = _panels(breaks, reach, count)
+    logs = sum(np.ix_(*[np.log(width) - x**2 / 2 for x, width in axes]))
+    kept = np.nonzero(np.asarray(logs) > np.max(logs) + math.log(LIGHTEST))
+    points = np.stack([x[index] for (x, _), index in zip(axes, kept, strict=True)], -1)
+    weights = np.exp(np.asarray(logs)[kept])
+    return points, weights / weights.sum()
 
-    size = SOBOL + round(math.log2(fineness))
-    half = ndtri(qmc.Sobol(dimensions, rng=np.random.default_rng(0)).random_base2(size))
-    points = np.concatenate([half, -half])
-    return points, np.full(len(points), 1 / len(points))
+
+def _panels(breaks: tuple[float, ...], reach: float, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """About ``count`` nodes and widths of Gauss-Legendre rules of order 10 between −reach, the breaks and reach."""
+    order = 10
+    inside = [x for x in breaks if abs(x) < reach]
+    ends = np.unique([-reach, *inside, reach])
+    x, width = np.polynomial.legendre.leggauss(order)
+    nodes, widths = [], []
+    for low, high in itertools.pairwise(ends):
+        cuts = np.linspace(low, high, max(round(count / order * (high - low) / (2 * reach)), 1) + 1)
+        half = np.diff(cuts)[:, None] / 2
+        nodes.append((cuts[:-1, None] + half + half * x).ravel())
+        widths.append((half * width).ravel())
+    return np.concatenate(nodes), np.concatenate(widths)
+
+
+@lru_cache(maxsize=32)
+def find_breaks(target: Target) -> tuple[float, ...]:
+    """Where the link of a single latent has a kink or a jump, to rounding; empty for more latents.
+
+    A second difference that towers over those nearby, zoomed into until it is a point.
+    """
+    if target.latents > 1:
+        return ()
+    grid = np.linspace(-9, 9, 20_001)
+    bend = abs(np.diff(evaluate(target, "labels", grid[:, None], np.zeros(grid.size)), 2))
+    near = np.maximum(np.roll(bend, 5), np.roll(bend, -5))
+    peaks = np.nonzero(bend > 20 * near + 1e-9 * (1 + bend.max()))[0]
+    found: list[float] = []
+    for peak in peaks:
+        low, high = grid[peak], grid[peak + 2]
+        while high - low > 1e-13 * 9:
+            zoom = np.linspace(low, high, 41)
+            sharp = np.argmax(abs(np.diff(evaluate(target, "labels", zoom[:, None], np.zeros(41)), 2)))
+            if zoom[sharp + 2] - zoom[sharp] >= high - low:
+                break
+            low, high = zoom[sharp], zoom[sharp + 2]
+        if not found or low - found[-1] > 1e-6:
+            found.append(float((low + high) / 2))
+    return tuple(found)
 
 
 def initial_laws(network: Network, target: Target, fineness: float = 1.0) -> tuple[CurvatureLaw, ...]:
@@ -68,7 +115,7 @@ def initial_laws(network: Network, target: Target, fineness: float = 1.0) -> tup
     >>> law.lowest  # at V = 0 and y → 1: 2(V² − y) + 4V²
     -2.0
     """
-    V, z, y, weights = _start(network, target, fineness)
+    V, z, y, _, weights = _start(network, target, fineness)
     G = evaluate(network, "curvature", V, y)
     own = V[:, :1] if network.width == "wide" else V
     rest = np.hstack([own / network.initial_norm, z @ target.easy])
@@ -87,14 +134,15 @@ def one_step_laws(
         raise OutsideRegime(
             "a wide network's output after a step needs the mean over all its neurons", "use --time 0, or width 1 to 4"
         )
-    V, z, y, weights = _start(network, target, fineness)
+    V, z, y, _, weights = _start(network, target, fineness)
     m = network.size
     F = evaluate(network, "force", V, y)
     weighted = F * weights[:, None]
     response = weighted.T @ V / network.initial_norm**2
     seen = (weighted.T @ z) @ target.easy
     noise = np.linalg.cholesky(weighted.T @ F / delta + 1e-14 * np.eye(m))
-    xi, z, y, V, F, weights = _with_fresh_noise(network, target, fineness, V, z, y, F, weights)
+    V, z, y, xi, weights = _start(network, target, fineness, fresh=m)
+    F = evaluate(network, "force", V, y)
     later = V - lr / m * (F / delta + V @ response.T + z @ target.easy @ seen.T + xi @ noise.T)
     G = evaluate(network, "curvature", later, y)
     return tuple(
@@ -138,24 +186,15 @@ def curvature_floor(network: Network, target: Target, block: int = 0) -> float:
     return -math.inf if near - far > 0.1 * (1 + abs(near)) else far
 
 
-def _start(network: Network, target: Target, fineness: float) -> tuple[np.ndarray, ...]:
-    """V (n, m), z (n, k), y (n,), weights (n,) at t = 0. In a wide network every block has one V of its own."""
+def _start(
+    network: Network, target: Target, fineness: float, fresh: int = 0
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """V (n, m), z (n, k), y (n,), ξ (n, fresh) and weights (n,). Each block of a wide network has one V of its own."""
     own = 1 if network.width == "wide" else network.size
-    points, weights = gaussian_points(own + target.latents + (target.noise > 0), fineness)
-    V, z = points[:, :own] * network.initial_norm, points[:, own : own + target.latents]
-    eps = points[:, -1] if target.noise > 0 else np.zeros(len(points))
-    y = evaluate(target, "labels", z, eps)
+    k, noisy = target.latents, int(target.noise > 0)
+    points, weights = gaussian_points(k + own + noisy + fresh, fineness, find_breaks(target))
+    z, V, eps, xi = np.split(points, np.cumsum([k, own, noisy]), axis=1)
+    y = evaluate(target, "labels", z, eps[:, 0] if noisy else np.zeros(len(z)))
     if not np.isfinite(y).all():
         raise BadInput(f"the target '{target.name}' is not finite everywhere", "give a function defined for every z")
-    return np.repeat(V, network.size // own, axis=1), z, y, weights
-
-
-def _with_fresh_noise(network: Network, target: Target, fineness: float, *start: np.ndarray) -> tuple[np.ndarray, ...]:
-    """ξ (n, m) beside (z, y, V, F, weights), over the product of the two."""
-    dimensions = 2 * network.size + target.latents + (target.noise > 0)
-    points, weights = gaussian_points(dimensions, fineness)
-    m, k = network.size, target.latents
-    xi, V, z = points[:, :m], points[:, m : 2 * m] * network.initial_norm, points[:, 2 * m : 2 * m + k]
-    eps = points[:, -1] if target.noise > 0 else np.zeros(len(points))
-    y = evaluate(target, "labels", z, eps)
-    return xi, z, y, V, evaluate(network, "force", V, y), weights
+    return np.repeat(V * network.initial_norm, network.size // own, axis=1), z, y, xi, weights

@@ -10,8 +10,8 @@ and an eigenvalue z below the bulk and below zero has an eigenvector along the h
 
 (Wang & Montanari 2026, "Formulas for computing δ_NN"). We write both in u = α/δ and T = Gu/(1+Gu), so that
 
-.. math:: z = \\frac{\\mathbb E T - 1/\\delta}{u}, \\quad \\frac{dz}{du} = \\frac{1/\\delta - \\mathbb E T^2}{u^2}, \\quad
-          u\\Psi = \\mathbb E[T V_HV_H^\\top] - (\\mathbb E T - 1/\\delta)I .
+.. math:: z = \\frac{\\mathbb E T - 1/\\delta}{u}, \\qquad \\frac{dz}{du} = \\frac{1/\\delta - \\mathbb E T^2}{u^2},
+          \\qquad u\\Psi = \\mathbb E[T V_HV_H^\\top] - (\\mathbb E T - 1/\\delta)I .
 
 The edge of the bulk is at E T² = 1/δ. Every eigenvalue of Ψ falls in z, so there are as many outliers as Ψ has negative
 eigenvalues at the edge (or at zero, if the edge is above it).
@@ -37,8 +37,8 @@ COARSE = 400  # points of the law of G that the density is computed from
 class Outlier:
     """An eigenvalue below the bulk and below zero.
 
-    ``direction`` is a unit vector, shape (r,), in the basis of the law's latents; ``overlap2`` the squared length of the
-    projection of the eigenvector on them. ``informative`` is False for outliers of the other block.
+    ``direction`` is a unit vector, shape (r,), in the basis of the law's latents; ``overlap2`` the squared length of
+    the projection of the eigenvector on them. ``informative`` is False for outliers of the other block.
     """
 
     value: float
