@@ -40,9 +40,9 @@ def gaussian_points(
     """Points (n, dimensions) and weights (n,) for expectations over standard normals.
 
     Up to four dimensions a regular grid, which converges exponentially for analytic functions and keeps every mirror
-    symmetry; no point has a zero coordinate, so that jumps there fall between points. With ``breaks`` the first axis has
-    Gauss-Legendre panels that end there, for functions with kinks. Beyond four, a scrambled Sobol sequence with each
-    point's mirror image.
+    symmetry; no point has a zero coordinate, so that jumps there fall between points. With ``breaks`` the first axis
+    has Gauss-Legendre panels that end there, for functions with kinks. Beyond four, a scrambled Sobol sequence with
+    each point's mirror image.
 
     >>> points, weights = gaussian_points(2)
     >>> round(float(weights @ (points[:, 0] ** 4)), 12)
