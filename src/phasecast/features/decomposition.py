@@ -1,7 +1,7 @@
 """Which directions of the latent space can first-order information see?
 
-The easy subspace is built up: what E[z | y] spans, then what E[z | y, z along that] spans, until nothing is added. The rest
-is the maximal hard subspace: a hard U is orthogonal to every stage, because each conditions on less than
+The easy subspace is built up: what E[z | y] spans, then what E[z | y, z along that] spans, until nothing is added. The
+rest is the maximal hard subspace: a hard U is orthogonal to every stage, because each conditions on less than
 :math:`(y, P_U^\\perp z)`, and the rest is hard itself when nothing is added. Gaussian noise on y changes neither:
 smoothing a signed measure with a Gaussian does not make it vanish.
 """
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from phasecast.core.precision import float64
+from phasecast.features.evaluate import evaluate
 
 REACH = 6.0  # standard deviations that a grid covers
 GRIDS = {1: (4001, 2801), 2: (401, 283), 3: (81, 57)}  # points an axis, for the result and for its check
@@ -72,8 +72,7 @@ def _explained(link: Callable[[Any], Any], easy: np.ndarray, hard: np.ndarray, p
     weight /= weight.sum()
     kept = weight > 1e-12 * weight.max()
     along, weight = along[kept], weight[kept]
-    with float64():
-        y = np.asarray(link(along @ np.hstack([easy, hard]).T), dtype=float)
+    y = evaluate(link, "", along @ np.hstack([easy, hard]).T)
     known = easy.shape[1]
     of_y, of_easy = BINS[known]
     place = _bins(y, weight, of_y)

@@ -1,15 +1,16 @@
 """What does the spectrum of the Hessian depend on? On the joint law of two things, at one time and one δ = n/d.
 
 A Hessian block is H = (1/n) Σ_i G_i x_i x_iᵀ, where the weight G_i depends on x_i through the labels. In the limit of
-many dimensions its bulk depends on the law of G alone and its informative outliers on the joint law of G and the latents
-V_H along the hard directions (Wang & Montanari 2026). Every route to that law (quadrature, dynamical mean-field theory,
-decoupled gradient descent, fixed point) returns a :class:`CurvatureLaw`, and :mod:`phasecast.features.spectrum` takes one.
+many dimensions its bulk depends on the law of G alone and its informative outliers on the joint law of G and the
+latents V_H along the hard directions (Wang & Montanari 2026). Every route to that law (quadrature, dynamical mean-field
+theory, decoupled gradient descent, fixed point) returns a :class:`CurvatureLaw`, and
+:mod:`phasecast.features.spectrum` takes one.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -30,6 +31,8 @@ class CurvatureLaw:
     time: t, ``math.inf`` for the end of training.
     delta: the δ it was computed for; None where the law does not depend on δ, as at t = 0.
     block: which neuron's block of the Hessian.
+    rest: shape (n, s), the other standard normal latents that G depends on (preactivations, easy latents), where they
+        are all there is, as at t = 0; for outliers that say nothing about the hard directions.
     """
 
     G: np.ndarray
@@ -40,6 +43,7 @@ class CurvatureLaw:
     time: float = 0.0
     delta: float | None = None
     block: int = 0
+    rest: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
 
     def __post_init__(self) -> None:
         G = np.asarray(self.G, dtype=float)
@@ -55,6 +59,10 @@ class CurvatureLaw:
         object.__setattr__(self, "G", G)
         object.__setattr__(self, "hard", hard)
         object.__setattr__(self, "weights", weights / weights.sum())
+        rest = np.asarray(self.rest, dtype=float)
+        object.__setattr__(self, "rest", rest if rest.size else np.empty((G.size, 0)))
+        if self.rest.shape[:1] != G.shape:
+            raise BadInput(f"other latents of shape {rest.shape} for {G.size} points", "give (n, s)")
         if math.isnan(self.lowest):
             object.__setattr__(self, "lowest", float(G.min()))
 
@@ -69,10 +77,7 @@ class CurvatureLaw:
 
     def clipped(self, at: float) -> CurvatureLaw:
         """The same law with G raised to at least ``at``."""
-        return CurvatureLaw(
-            np.maximum(self.G, at), self.hard, self.weights, max(at, self.lowest), self.route, self.time, self.delta,
-            self.block,
-        )  # fmt: skip
+        return replace(self, G=np.maximum(self.G, at), lowest=max(at, self.lowest))
 
     def quantile(self, level: float) -> float:
         """The least G with at least ``level`` of the weight at or below it."""

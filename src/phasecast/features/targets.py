@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from phasecast.core.errors import BadInput
-from phasecast.core.precision import float64
 from phasecast.features.decomposition import Split, split_latents
+from phasecast.features.evaluate import evaluate
 from phasecast.features.expressions import HOW, MOST_LATENTS, Link, parse_link
 
 PRESETS = {
@@ -104,8 +104,7 @@ def _checked(one: Target) -> Target:
     """Bad input unless h gives one finite number per point and is not constant."""
     z = np.random.default_rng(0).normal(size=(257, one.latents))
     try:
-        with float64():
-            values = np.asarray(one.link(z), dtype=float)
+        values = evaluate(one, "labels", z, np.zeros(257))
     except Exception as error:
         raise BadInput(f"the target '{one.name}' fails ({type(error).__name__}: {error})", HOW) from error
     if values.shape != (257,):
