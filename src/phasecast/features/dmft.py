@@ -17,7 +17,6 @@ W(t) where a training example sees V(t), so that test losses come from the same 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -167,7 +166,7 @@ def _stratified(samples: int, columns: int, seed: int) -> np.ndarray:
 
 
 def _next_noise(covariance: np.ndarray, shocks: np.ndarray) -> np.ndarray:
-    """Z(t) given the shocks that made Z(0…t−1): the last rows of the factor of C_f, which do not change earlier ones."""
+    """Z(t) given the shocks that made Z(0…t−1): the last rows of the factor of C_f leave earlier ones alone."""
     times, m = covariance.shape[:2]
     square = covariance.reshape(times * m, times * m)
     factor = np.linalg.cholesky(square + JITTER * np.diag(np.diagonal(square)) + 1e-300 * np.eye(times * m))

@@ -2,7 +2,9 @@
 
 With V = Θᵀx ∈ R^m, the pull is the gradient g = ∂ℓ(f(V), y)/∂V = F/m and the stiffness its Jacobian H = ∂g/∂V,
 
-.. math:: H_{ij} = \\tfrac{1}{m}\\bigl(\\delta_{ij}\\, a_i \\ell' \\sigma''_i + \\tfrac{a_i a_j}{m}\\, \\ell'' \\sigma'_i \\sigma'_j\\bigr).
+.. math::
+    H_{ij} = \\tfrac{1}{m}\\bigl(\\delta_{ij}\\, a_i \\ell' \\sigma''_i +
+    \\tfrac{a_i a_j}{m}\\, \\ell'' \\sigma'_i \\sigma'_j\\bigr).
 
 Everything is compiled once for a network and computed in double precision, or single where asked.
 """
@@ -94,7 +96,7 @@ def fresh_loss(network: Network, target: Target, gram: np.ndarray, overlap: np.n
     2.0
     """
     m, k = overlap.shape
-    normals, noise, xi = np.split(_nodes(k + 1 + m), [k, k + 1], axis=1)
+    normals, noise, xi = np.split(nodes(k + 1 + m), [k, k + 1], axis=1)
     values, vectors = np.linalg.eigh(gram - overlap @ overlap.T)
     root = vectors * np.sqrt(np.maximum(values, 0))
     V = normals @ overlap.T + xi @ root.T
@@ -102,9 +104,9 @@ def fresh_loss(network: Network, target: Target, gram: np.ndarray, overlap: np.n
 
 
 @functools.lru_cache(maxsize=8)
-def _nodes(columns: int) -> np.ndarray:
-    """Standard normals of shape (NODES, columns), the same at every call."""
-    uniform = qmc.Sobol(columns, rng=np.random.default_rng(0)).random(NODES)
+def nodes(columns: int, seed: int = 0, count: int = NODES) -> np.ndarray:
+    """Quasi-random standard normals of shape (count, columns), the same at every call."""
+    uniform = qmc.Sobol(columns, rng=np.random.default_rng(seed)).random(count)
     return ndtri(np.clip(uniform, 1e-12, 1 - 1e-12))
 
 

@@ -3,7 +3,7 @@
 .. math:: \\Theta(t+1) = \\Theta(t) - \\eta\\, \\nabla \\tfrac1n \\sum_i \\ell(f(\\Theta^\\top x_i), y_i)
           = \\Theta(t) - \\tfrac{\\eta}{n} X^\\top g(X\\Theta(t), y)
 
-Θ_* is the first k coordinate axes, which for Gaussian inputs is no restriction. A step is two products with X, in single
+Θ_* is the first k coordinate axes, no restriction for Gaussian inputs. A step is two products with X, in single
 precision by NumPy's BLAS (XLA's products of a matrix and a vector are slower on a CPU); test losses are exact averages
 over fresh examples, not samples of them. With ``decoupled`` data the hard part of the latents in the labels is drawn
 apart from X; see :mod:`phasecast.features.decoupled`.
@@ -172,8 +172,8 @@ def simulate(
 ) -> dict[str, Measurement]:
     """Gradient descent on several draws of examples and weights: ``train``, ``test``, ``gram`` and ``overlap``.
 
-    ``gram`` is ΘᵀΘ, shape (p, m, m), ``overlap`` the size \\|ΘᵀΘ_*\\|, shape (p, m, k), because on hard directions its sign
-    is the draw's. Errors are standard errors over draws.
+    ``gram`` is ΘᵀΘ, shape (p, m, m), ``overlap`` the size \\|ΘᵀΘ_*\\|, shape (p, m, k), because on hard directions its
+    sign is the draw's. Errors are standard errors over draws.
     """
     numbers = range(whole_number("seeds", seeds, 2)) if isinstance(seeds, int) else list(seeds)
     runs = []
@@ -227,11 +227,11 @@ def lowest_curvatures(data: Data, theta: np.ndarray, count: int = 3, *, highest:
         moved = data.X @ vector.reshape(d, m).astype(np.float32)
         return (data.X.T @ np.einsum("nij,nj->ni", H, moved) / np.float32(n)).ravel()
 
-    operator = LinearOperator((d * m, d * m), matvec=product, dtype=np.float32)
+    operator = LinearOperator((d * m, d * m), matvec=product, dtype=np.float32)  # pyright: ignore[reportCallIssue]
     start = np.random.default_rng(0).standard_normal(d * m).astype(np.float32)
     kept = min(d * m - 1, max(LANCZOS, 2 * count + 1))
     which = "LA" if highest else "SA"
-    values, vectors = eigsh(operator, k=count, which=which, v0=start, ncv=kept, tol=1e-5)
+    values, vectors = eigsh(operator, k=count, which=which, v0=start, ncv=kept, tol=1e-5)  # pyright: ignore[reportArgumentType]
     order = np.argsort(values)
     units = vectors[:, order].T.reshape(count, d, m)
     hard = np.einsum("kr,ckm->crm", data.target.hard, units[:, : data.target.latents])
