@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -20,10 +21,10 @@ from phasecast.core.errors import BadInput, OutsideRegime, Refused
 from phasecast.core.results import Status
 from phasecast.features.decoupled import decoupled
 from phasecast.features.dmft import dmft
-from phasecast.features.fixed_point import fixed_point
+from phasecast.features.fixed_point import FixedPoint, fixed_point
 from phasecast.features.law import CurvatureLaw
 from phasecast.features.neuron import Network
-from phasecast.features.quadrature import blocks, initial_laws, one_step_laws
+from phasecast.features.quadrature import blocks, initial_laws, one_step_laws, settled_laws
 from phasecast.features.targets import Target
 
 LONGEST_DMFT = 40
@@ -49,7 +50,7 @@ class Route:
 
 
 def route_for(network: Network, target: Target, lr: float, time: float, samples: int) -> Route:
-    """The route for time t; t = ∞ gives decoupled descent, see :func:`settled_laws` for the fixed point."""
+    """The route for time t; t = ∞ gives decoupled descent, see :func:`fixed_point_laws` for the other way."""
     if time == 0:
         return Route("quadrature", lambda delta, seed, effort: initial_laws(network, target, effort), True, False)
     if network.width == "wide":
@@ -59,7 +60,9 @@ def route_for(network: Network, target: Target, lr: float, time: float, samples:
             "quadrature", lambda delta, seed, effort: one_step_laws(network, target, lr, delta, effort), random=False
         )
     if time <= LONGEST_DMFT:
-        return Route("dmft", lambda delta, seed, effort: _dmft(network, target, lr, time, delta, seed, samples * effort))
+        return Route(
+            "dmft", lambda delta, seed, effort: _dmft(network, target, lr, time, delta, seed, samples * effort)
+        )
     times = LONG if math.isinf(time) else (int(time),)
     return Route(
         "decoupled",
@@ -69,14 +72,16 @@ def route_for(network: Network, target: Target, lr: float, time: float, samples:
 
 def check_time(time: float) -> float:
     """t as a number, if it is a step or the end."""
-    if isinstance(time, bool) or not isinstance(time, int | float) or not (time >= 0 and (time == math.inf or time % 1 == 0)):
+    if (
+        isinstance(time, bool)
+        or not isinstance(time, int | float)
+        or not (time >= 0 and (time == math.inf or time % 1 == 0))
+    ):
         raise BadInput(f"the time is {time}", "use a number of steps, 0, 1, 2, …, or inf")
     return float(time)
 
 
-def _dmft(
-    network: Network, target: Target, lr: float, time: float, delta: float, seed: int, samples: float
-) -> Laws:
+def _dmft(network: Network, target: Target, lr: float, time: float, delta: float, seed: int, samples: float) -> Laws:
     run = dmft(network, target, delta, lr, int(time), samples=max(round(samples), 100), seed=seed)
     if run.status is Status.REFUSED:
         raise Refused(run.reasons[0])
@@ -95,12 +100,20 @@ def decoupled_laws(
     return list(zip(*found, strict=True))
 
 
-def fixed_point_laws(network: Network, target: Target, delta: float) -> Laws | None:
+def fixed_point_laws(network: Network, target: Target, delta: float, effort: float = 1.0) -> Laws | None:
     """The law at t = ∞ where descent settles on a convex slope; None where it does not or is not known to."""
     if network.size != 1 or network.width == "wide":
         return None
-    found = fixed_point(network, target, delta)
-    return None if found.status is Status.REFUSED else (found.law,)
+    found = _fixed_point(network, target, delta)
+    if found.status is Status.REFUSED:
+        return None
+    alpha, q = float(found.alpha.estimate), float(found.q.estimate)  # pyright: ignore[reportArgumentType]
+    return settled_laws(network, target, delta, alpha, q, found.overlap, effort)
+
+
+@lru_cache(maxsize=128)
+def _fixed_point(network: Network, target: Target, delta: float) -> FixedPoint:
+    return fixed_point(network, target, delta)
 
 
 def drawn(law: CurvatureLaw, count: int, seed: int) -> CurvatureLaw:
