@@ -70,8 +70,8 @@ def test_the_pull_and_the_stiffness_are_derivatives_of_the_loss():
     rng = np.random.default_rng(0)
     V, y = rng.normal(size=(5, 3)), rng.normal(size=5)
     with float64():
-        grad = jax.vmap(jax.grad(lambda v, label: network.loss(network.predict(v), label)))
-        hess = jax.vmap(jax.hessian(lambda v, label: network.loss(network.predict(v), label)))
+        grad = jax.jit(jax.vmap(jax.grad(lambda v, label: network.loss(network.predict(v), label))))
+        hess = jax.jit(jax.vmap(jax.hessian(lambda v, label: network.loss(network.predict(v), label))))
         slopes, bends = np.asarray(grad(V, y)), np.asarray(hess(V, y))
     np.testing.assert_allclose(pull(network, V, y), slopes, atol=1e-12)
     np.testing.assert_allclose(stiffness(network, V, y), bends, atol=1e-12)
