@@ -1,4 +1,4 @@
-"""The law of the curvature at the start and after one step, by integration over Gaussians.
+"""The law of the curvature at the start, after one step and at a fixed point, by integration over Gaussians.
 
 At t = 0 the preactivations V ~ N(0, ‖θ‖²) know nothing of the labels. One step of gradient descent gives
 
@@ -151,6 +151,37 @@ def one_step_laws(
         )
         for j in blocks(network)
     )  # fmt: skip
+
+
+def settled_laws(
+    network: Network, target: Target, delta: float, alpha: float, q: float, overlap: np.ndarray, fineness: float = 1.0
+) -> tuple[CurvatureLaw, ...]:
+    """The law at a fixed point of one neuron: V + (α/δ) F(V, y) = W with W = overlap·z + √q ξ.
+
+    α, q and the overlap (k,) come from :func:`phasecast.features.fixed_point.fixed_point`. The left side rises in V
+    there, so that bisection finds V; Newton's steps are taken where they stay inside the bracket.
+    """
+    V, z, y, _, weights = _start(network, target, fineness)
+    W = z @ overlap + math.sqrt(q) * V[:, 0] / network.initial_norm
+    pace = alpha / delta
+
+    def left(V: np.ndarray) -> np.ndarray:
+        return V + pace * evaluate(network, "force", V[:, None], y)[:, 0] - W
+
+    width = np.ones_like(W)
+    while ((left(W - width) > 0) | (left(W + width) < 0)).any():
+        width *= 2
+    low, high, V = W - width, W + width, W
+    for _ in range(100):
+        off, slope = left(V), 1 + pace * evaluate(network, "curvature", V[:, None], y)[:, 0]
+        if abs(off).max() < 1e-11:
+            break
+        low, high = np.where(off < 0, V, low), np.where(off > 0, V, high)
+        moved = V - off / np.where(slope > 0, slope, 1.0)
+        V = np.where((moved > low) & (moved < high), moved, (low + high) / 2)
+    G = evaluate(network, "curvature", V[:, None], y)[:, 0]
+    lowest = curvature_floor(network, target)
+    return (CurvatureLaw(G, z @ target.hard, weights, lowest, "fixed-point", math.inf, delta),)
 
 
 def blocks(network: Network) -> list[int]:

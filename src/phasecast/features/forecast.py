@@ -1,0 +1,335 @@
+"""The whole answer for one setting: δ*(t) or δ_NN with its error, and the Hessian's spectrum at one δ.
+
+>>> threshold("z**2", "gelu", "pseudo-huber").value  # doctest: +ELLIPSIS
+1.69275...
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from scipy.optimize import brentq
+
+from phasecast.core.errors import BadInput, PhasecastError, Refused, whole_number
+from phasecast.core.results import Status
+from phasecast.features.functions import Activation, Loss, Scalar
+from phasecast.features.neuron import Network, Width
+from phasecast.features.quadrature import curvature_floor, blocks
+from phasecast.features.result import Threshold
+from phasecast.features.routes import LONG, Laws, Route, check_time, decoupled_laws, fixed_point_laws, route_for
+from phasecast.features.spectrum import HessianSpectrum, Outlier, check_delta, density, hessian_spectrum
+from phasecast.features.targets import Target, target as make_target
+from phasecast.features.thresholds import LARGEST, SMALLEST, Interval, Scan, crossing, least_margin, outlier_set, scan
+from phasecast.features.unbounded import side_by_side
+
+CHECK = 0.7  # fineness of the grid that gives a quadrature's error
+FIRST, LAST, RATIO = 0.5, 64.0, math.sqrt(2)  # δ of a scan
+QUICK = 0.25  # effort of a scan
+ASIDE = 0.12  # margins are taken at δ·e^{±this} around a crossing
+SHOWN = 1.5  # times δ*: where the spectrum is shown if no δ is given
+
+
+def threshold(
+    target: str | Target | Callable[[Any], Any],
+    activation: str | Activation | Scalar = "gelu",
+    loss: str | Loss | Scalar = "pseudo-huber",
+    *,
+    lr: float = 0.5,
+    time: float = 0,
+    width: Width = 1,
+    a: float | tuple[float, ...] = 1.0,
+    b: float | tuple[float, ...] = 0.0,
+    initial_norm: float = 1.0,
+    noise: float = 0.0,
+    latents: int | None = None,
+    delta: float | None = None,
+    simulate: int | None = None,
+    seeds: int = 8,
+    samples: int = 20_000,
+    up_to: float = LAST,
+    curves: bool = False,
+) -> Threshold:
+    """δ*(t) for a target, an activation and a loss; at ``time=math.inf`` it is δ_NN.
+
+    Parameters
+    ----------
+    target: an expression in z or z1, z2, z3, a preset, or a JAX function of (..., k) with ``latents`` = k.
+    lr: η; does not matter at t = 0, nor at t = ∞ where the fixed point exists.
+    time: t in steps, or ``math.inf``.
+    width, a, b, initial_norm: see :class:`~phasecast.features.neuron.Network`.
+    delta: also the spectrum at this n/d: edge, outliers, overlaps, margin.
+    simulate: also measure it by gradient descent in this many dimensions, at ``delta`` or at 1.5 δ*.
+    seeds, samples: of the routes that draw; the error is the standard error over seeds.
+    up_to: the largest δ looked at where the law depends on δ.
+    curves: also what :meth:`Threshold.figure` draws.
+    """
+    chosen = make_target(target, latents=latents, noise=noise)
+    network = Network(activation, loss, width, a, b, initial_norm)  # pyright: ignore[reportArgumentType]
+    time = check_time(time)
+    _check(chosen, lr, delta, simulate, up_to)
+    whole_number("seeds", seeds, 2)
+    route = route_for(network, chosen, lr, time, samples)
+    floors = [curvature_floor(network, chosen, block) for block in blocks(network)]
+    if -math.inf in floors:
+        found = side_by_side(network, chosen, route, time, delta, seeds, up_to)
+    elif not chosen.hard.shape[1]:
+        reasons = ["all directions of this target are easy: the gradient itself sees them, at any n of order d"]
+        found = _refused(reasons, route, time, (SMALLEST, LARGEST), {})
+    elif route.fixed:
+        found = _at_start(route, time)
+    elif math.isinf(time):
+        found = _at_the_end(network, chosen, lr, route, seeds, up_to)
+    else:
+        found = _along(route, time, seeds, up_to)
+    parts: dict[str, Any] = {}
+    place = delta
+    if place is None and (simulate is not None or curves) and math.isfinite(float(found.estimate)):  # pyright: ignore[reportArgumentType]
+        place = SHOWN * float(found.estimate)  # pyright: ignore[reportArgumentType]
+    if place is not None and not found.unbounded:
+        laws = _laws_at(network, chosen, route, time, place, seeds)
+        parts["spectrum"] = spectrum_table(laws, place)
+        if curves:
+            parts["curves"] = {**found.curves, "density": _bulk(laws[0], parts["spectrum"])}
+    if simulate is not None and place is not None:
+        from phasecast.features.measured import measured_spectrum
+
+        parts["simulation"] = measured_spectrum(network, chosen, place, lr, time, simulate, seeds)
+    return found if not parts else _with(found, **parts)
+
+
+def _check(chosen: Target, lr: float, delta: float | None, simulate: int | None, up_to: float) -> None:
+    if not (isinstance(lr, int | float) and math.isfinite(lr) and lr > 0):
+        raise BadInput(f"the learning rate is {lr}", "use η > 0")
+    if delta is not None:
+        check_delta(delta)
+    if simulate is not None:
+        whole_number("the dimension to simulate", simulate, 20)
+    if not (math.isfinite(up_to) and up_to > 2 * FIRST):
+        raise BadInput(f"the search ends at δ = {up_to}", f"use a number above {2 * FIRST:g}")
+
+
+def _at_start(route: Route, time: float) -> Threshold:
+    """All of it by quadrature, for a law that does not depend on δ."""
+    fine, coarse = (_sets(route.laws(1.0, 0, effort)) for effort in (1.0, CHECK))
+    searched = (SMALLEST, LARGEST)
+    laws = route.laws(1.0, 0, CHECK)
+    margins = {"margin": _margin_curve(laws, fine)}
+    if not fine:
+        reasons = [
+            f"no outlier for any δ from {SMALLEST:g} to {LARGEST:g}: this network does not see the target at t = 0"
+        ]
+        return _refused(reasons, route, time, searched, {"margins": margins})
+    star = fine[0][0]
+    error = abs(star - coarse[0][0]) if len(coarse) == len(fine) else math.inf
+    reasons = [] if error < 0.01 * star else [f"the quadrature is uncertain by {error:.2g}; see intervals"]
+    return Threshold(
+        star, error, Status.WARNING if reasons else Status.OK, error_kind="quadrature", reasons=reasons, name="δ*(0)",
+        method=route.name, time=time, intervals=fine, searched=searched, curves={"margins": margins},
+    )  # fmt: skip
+
+
+def _sets(laws: Laws) -> tuple[Interval, ...]:
+    """The union over the blocks of the δ with an outlier."""
+    pairs = sorted(pair for law in laws for pair in outlier_set(law))
+    merged: list[Interval] = []
+    for low, high in pairs:
+        if merged and low <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(high, merged[-1][1]))
+        else:
+            merged.append((low, high))
+    return tuple(merged)
+
+
+def _margin_curve(laws: Laws, intervals: Sequence[Interval]) -> tuple[list[float], list[float]]:
+    centre = intervals[0][0] if intervals else 4.0
+    deltas = list(np.geomspace(centre / 5, centre * 20, 25))
+    return deltas, [least_margin(laws, float(delta)) for delta in deltas]
+
+
+def _along(route: Route, time: float, seeds: int, up_to: float) -> Threshold:
+    """A scan over δ with little effort, then the first crossing with all of it, for every seed."""
+    name = f"δ*({time:g})"
+    looked = scan(_safe(lambda delta: least_margin(route.laws(delta, 0, QUICK if route.random else CHECK), delta)),
+                  _grid(up_to))  # fmt: skip
+    return _refine(
+        route, time, looked, name, lambda delta, seed: [least_margin(route.laws(delta, seed, 1.0), delta)], seeds
+    )
+
+
+def _at_the_end(network: Network, chosen: Target, lr: float, route: Route, seeds: int, up_to: float) -> Threshold:
+    """t = ∞: by the fixed point where it exists on both sides of the crossing, else by decoupled descent."""
+    settled: dict[float, bool] = {}
+
+    def quick(delta: float) -> float:
+        laws = fixed_point_laws(network, chosen, delta, CHECK)
+        settled[delta] = laws is not None
+        return least_margin(laws if laws is not None else route.laws(delta, 0, 0.5), delta)
+
+    looked = scan(_safe(quick), _grid(up_to))
+    bracket = looked.first
+    if bracket is not None and settled.get(bracket[0]) and settled.get(bracket[1]):
+        ends = Route("fixed-point", lambda delta, seed, effort: _end(network, chosen, delta, effort), random=False)
+        return _refine(
+            ends, math.inf, looked, "δ_NN", lambda delta, seed: [least_margin(ends.laws(delta, 0, 1.0), delta)], seeds
+        )
+
+    def later(delta: float, seed: int) -> list[float]:
+        return [least_margin(laws, delta) for laws in decoupled_laws(network, chosen, lr, LONG, delta, seed)]
+
+    return _refine(route, math.inf, looked, "δ_NN", later, seeds)
+
+
+def _end(network: Network, chosen: Target, delta: float, effort: float) -> Laws:
+    laws = fixed_point_laws(network, chosen, delta, effort)
+    if laws is None:
+        raise Refused(f"there is no fixed point at δ = {delta:g}", "use decoupled descent")
+    return laws
+
+
+def _refine(
+    route: Route, time: float, looked: Scan, name: str, margins: Callable[[float, int], list[float]], seeds: int
+) -> Threshold:
+    """δ* of every seed at every time of ``margins``, from three margins around the crossing of the scan."""
+    searched = (looked.deltas[0], looked.deltas[-1])
+    curves = {"margins": {"scan": (list(looked.deltas), list(looked.margins))}}
+    if looked.first is None:
+        words = "has an outlier at every δ" if looked.margins[0] < 0 else "finds no outlier at any δ"
+        way = "look above with up_to" if looked.margins[-1] >= 0 else "δ* is below; it is not resolved"
+        reasons = [f"the search {words} from {searched[0]:g} to {searched[1]:.4g}; {way}"]
+        return _refused(reasons, route, time, searched, curves)
+    if not route.random:
+        one = lambda delta: margins(delta, 0)[0]  # noqa: E731
+        star = float(brentq(one, *looked.first, xtol=1e-6 * looked.first[0], rtol=1e-6))
+        rough = crossing(
+            lambda delta: least_margin(route.laws(delta, 0, CHECK), delta), (star / 1.05, star * 1.05), 1e-4
+        )
+        found, error, kind, more = star, abs(star - rough) + 1e-6 * star, "quadrature", {}
+    else:
+        centre = crossing(lambda delta: margins(delta, 0)[-1], looked.first, accuracy=0.05, tries=3)
+        deltas = centre * np.exp([-ASIDE, 0.0, ASIDE])
+        table = np.array([[margins(float(delta), seed) for delta in deltas] for seed in range(seeds)])
+        stars = np.array(
+            [[_root(deltas, table[seed, :, when]) for when in range(table.shape[2])] for seed in range(seeds)]
+        )
+        found, spread = float(stars[:, -1].mean()), float(stars[:, -1].std(ddof=1) / math.sqrt(seeds))
+        drift = float(stars[:, -1].mean() - stars[:, -2].mean()) if stars.shape[1] > 1 else 0.0
+        error, kind = math.hypot(spread, drift), "seeds"
+        more = {"seeds": seeds, "each": stars[:, -1], "over_seeds": spread, "still_moving": drift}
+        curves["margins"]["seeds"] = (list(deltas), list(table[:, :, -1].mean(axis=0)))
+    reasons = []
+    if not math.isfinite(found):
+        return _refused([f"the seeds disagree about a crossing between {looked.first[0]:.4g} and {looked.first[1]:.4g}; use more samples"],
+                        route, time, searched, curves)  # fmt: skip
+    if abs(more.get("still_moving", 0.0)) > 0.05 * found:
+        reasons.append(f"δ* still moves by {more['still_moving']:+.2g} between {LONG[-2]} and {LONG[-1]} steps")
+    if any(math.isnan(margin) for margin in looked.margins):
+        lost = [
+            f"{delta:.3g}" for delta, margin in zip(looked.deltas, looked.margins, strict=True) if math.isnan(margin)
+        ]
+        reasons.append(f"the route fails at δ = {', '.join(lost)}; lower the learning rate to see those")
+    return Threshold(
+        found, error, Status.WARNING if reasons else Status.OK, more, error_kind=kind, reasons=reasons, name=name,
+        method=route.name, time=time, intervals=looked.intervals(found), searched=searched, curves=curves,
+    )  # fmt: skip
+
+
+def _root(deltas: np.ndarray, margins: np.ndarray) -> float:
+    """δ at which the parabola through three margins over log δ vanishes, the root nearest to the middle."""
+    x = np.log(deltas / deltas[1])
+    roots = np.roots(np.polyfit(x, margins, 2))
+    real = roots[abs(roots.imag) < 1e-9].real
+    near = real[abs(real) < 4 * ASIDE]
+    return float(deltas[1] * np.exp(near[np.argmin(abs(near))])) if near.size else math.nan
+
+
+def _grid(up_to: float) -> np.ndarray:
+    count = math.ceil(math.log(up_to / FIRST) / math.log(RATIO))
+    return np.geomspace(FIRST, up_to, count + 1)
+
+
+def _safe(margin: Callable[[float], float]) -> Callable[[float], float]:
+    """NaN where a route fails at one δ: the others may still answer."""
+
+    def guarded(delta: float) -> float:
+        try:
+            return margin(delta)
+        except (Refused, np.linalg.LinAlgError):
+            return math.nan
+
+    return guarded
+
+
+def _refused(reasons: list[str], route: Route, time: float, searched: Interval, curves: dict[str, Any]) -> Threshold:
+    return Threshold(
+        math.nan, math.nan, Status.REFUSED, error_kind="quadrature", reasons=reasons, name=f"δ*({time:g})",
+        method=route.name, time=time, searched=searched, curves=curves,
+    )  # fmt: skip
+
+
+def _laws_at(network: Network, chosen: Target, route: Route, time: float, delta: float, seeds: int) -> list[Laws]:
+    """The laws of all blocks at one δ, for every seed where that matters."""
+    try:
+        if math.isinf(time):
+            laws = fixed_point_laws(network, chosen, delta)
+            if laws is not None:
+                return [laws]
+        return [route.laws(delta, seed, 1.0) for seed in range(seeds if route.random else 1)]
+    except PhasecastError as error:
+        raise Refused(f"there is no spectrum at δ = {delta:g} ({error.cause})", error.fix) from error
+
+
+def spectrum_table(draws: Sequence[Laws], delta: float) -> dict[str, Any]:
+    """Edge, margin and outliers at δ of the block with the least margin, averaged over draws with standard errors."""
+    found = [min((hessian_spectrum(law, delta) for law in laws), key=lambda one: one.margin) for laws in draws]
+    first = found[0]
+    numbers = {
+        "edge": [one.edge for one in found],
+        "margin": [one.margin for one in found],
+        "outlier": [_lowest(one).value for one in found if one.outliers],
+        "overlap2": [_lowest(one).overlap2 for one in found if one.outliers],
+    }
+    most = 2 * len(numbers["outlier"]) > len(found)  # an outlier if most draws have one
+    table: dict[str, Any] = {"delta": delta}
+    for name, values in numbers.items():
+        shown = values and (most or name in ("edge", "margin"))
+        table[name] = float(np.mean(values)) if shown else None
+        several = shown and len(values) > 1
+        table[f"{name}_error"] = (
+            float(np.std(values, ddof=1) / math.sqrt(len(values))) if several else (0.0 if shown else None)
+        )
+    table["outliers"] = [_plain(one) for one in first.outliers] if most else []
+    table["rest"] = [_plain(one) for one in first.rest]
+    return table
+
+
+def _lowest(one: HessianSpectrum) -> Outlier:
+    return one.outliers[0]
+
+
+def _plain(one: Outlier) -> dict[str, Any]:
+    return {
+        "value": one.value,
+        "overlap2": one.overlap2,
+        "direction": one.direction.tolist(),
+        "informative": one.informative,
+    }
+
+
+def _bulk(laws: Laws, table: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
+    """The bulk's density from a little below everything to where it thins out."""
+    law = min(laws, key=lambda one: hessian_spectrum(one, table["delta"]).margin)
+    lowest = min([table["edge"], *(one["value"] for one in table["outliers"] + table["rest"])])
+    centre, spread = float(law.mean(law.G)), math.sqrt(float(law.mean(law.G**2)) / table["delta"])
+    points = np.linspace(lowest - 0.1 * spread, max(centre + 4 * spread, lowest + spread), 240)
+    return points, density(law, table["delta"], points)
+
+
+def _with(found: Threshold, **parts: Any) -> Threshold:
+    kept = {name: getattr(found, name) for name in ("method", "time", "intervals", "searched", "unbounded", "curves")}
+    return Threshold(
+        found.estimate, found.error, found.status, found.diagnostics, error_kind=found.error_kind, reasons=found.reasons,
+        name=found.name, **{**kept, "spectrum": found.spectrum, **parts},
+    )  # fmt: skip
