@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize
@@ -81,8 +82,10 @@ def successes(
     )
 
 
-def half_success(deltas: Sequence[float], won: Sequence[int], tried: Sequence[int]) -> Measurement:
-    """δ₅₀ of one dimension, by maximum likelihood; refused where the δ tried do not hold it.
+def half_success(deltas: Sequence[float], won: Any, tried: Any) -> Measurement:
+    """δ₅₀ of one dimension from successes and tries at each δ, by maximum likelihood.
+
+    Refused where the δ tried do not hold it.
 
     Where the change is sharper than the grid the width is held at a quarter of its spacing, and the error is that of a
     place known to lie between two neighbours.
