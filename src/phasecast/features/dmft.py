@@ -32,6 +32,7 @@ from phasecast.features.targets import Target
 
 JITTER = 1e-6  # of the diagonal of C_f: neighbouring times are nearly alike
 MOST_MEMORY = 4e9  # bytes of the tangents
+FARTHEST = 1e12  # a pull or stiffness beyond it is on its way to infinity
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,7 +128,7 @@ def dmft(
         if t == steps:
             break
         pulls[t], H = pull(network, V[t], y), stiffness(network, V[t], y)
-        if not (np.isfinite(pulls[t]).all() and np.isfinite(H).all()):
+        if not max(np.max(abs(pulls[t])), np.max(abs(H))) < FARTHEST:  # also where it is NaN
             reached = t - 1
             break
         for s in range(t + 1):
@@ -152,7 +153,7 @@ def dmft(
     C = np.einsum("tij,skj->tsik", A[kept], A[kept]) + np.einsum("tij,skj->tsik", B[kept], B[kept])
     C = C + lr**2 / delta * noise_part
     broken = reached < steps
-    reasons = (f"the weights are not finite after step {reached}; lower the learning rate",) if broken else ()
+    reasons = (f"descent diverges after step {reached}; lower the learning rate",) if broken else ()
     return Trajectory(
         network, target, float(delta), float(lr), V[kept], latents, y,
         mean_loss(network, V[kept], y, "train loss", reasons), mean_loss(network, W[kept], y, "test loss", reasons),

@@ -26,6 +26,7 @@ from phasecast.core.precision import float64
 from phasecast.core.results import Measurement, Status
 from phasecast.features.law import CurvatureLaw
 from phasecast.features.neuron import Network
+from phasecast.features.quadrature import curvature_floor
 from phasecast.features.targets import Target
 
 NODES = 2**15  # of the quasi-random average over fresh examples
@@ -76,7 +77,8 @@ def curvature_law(
     """The law of G and the hard latents at preactivations V, of the block of the unit ``block``."""
     with float64():
         G = np.asarray(compiled(network, "curvature")(jnp.asarray(V), jnp.asarray(y)))
-    return CurvatureLaw(G[:, more.get("block", 0)], latents @ target.hard, **more)
+    block = more.get("block", 0)
+    return CurvatureLaw(G[:, block], latents @ target.hard, lowest=_floor(network, target, block), **more)
 
 
 def mean_loss(network: Network, Vs: np.ndarray, y: np.ndarray, name: str, reasons: tuple[str, ...] = ()) -> Measurement:
@@ -89,11 +91,12 @@ def mean_loss(network: Network, Vs: np.ndarray, y: np.ndarray, name: str, reason
 def fresh_loss(network: Network, target: Target, gram: np.ndarray, overlap: np.ndarray) -> float:
     """E ℓ on fresh examples, which depends on ΘᵀΘ (m, m) and ΘᵀΘ_* (m, k) alone: a quasi-random average.
 
-    >>> from phasecast.features.neuron import Network
-    >>> from phasecast.features.targets import target
-    >>> network = Network("quadratic", "square")  # E (V² − z²)²/2 = 2 for independent V and z
-    >>> round(fresh_loss(network, target("z**2"), np.eye(1), np.zeros((1, 1))), 2)
-    2.0
+        >>> from phasecast.features.neuron import Network
+    from phasecast.features.quadrature import curvature_floor
+        >>> from phasecast.features.targets import target
+        >>> network = Network("quadratic", "square")  # E (V² − z²)²/2 = 2 for independent V and z
+        >>> round(fresh_loss(network, target("z**2"), np.eye(1), np.zeros((1, 1))), 2)
+        2.0
     """
     m, k = overlap.shape
     normals, noise, xi = np.split(nodes(k + 1 + m), [k, k + 1], axis=1)
@@ -101,6 +104,12 @@ def fresh_loss(network: Network, target: Target, gram: np.ndarray, overlap: np.n
     root = vectors * np.sqrt(np.maximum(values, 0))
     V = normals @ overlap.T + xi @ root.T
     return float(losses(network, V, labels(target, normals, noise[:, 0])).mean())
+
+
+@functools.lru_cache(maxsize=64)
+def _floor(network: Network, target: Target, block: int) -> float:
+    """The infimum of G, not of the points of one draw: their edge would depend on how many there are."""
+    return curvature_floor(network, target, block)
 
 
 @functools.lru_cache(maxsize=8)

@@ -22,7 +22,7 @@ from scipy.optimize import root
 
 from phasecast.core.errors import OutsideRegime, Refused, whole_number
 from phasecast.core.results import Measurement, Status
-from phasecast.features.examples import check_step, curvature_law, few_units, labels, losses, nodes, pull, stiffness
+from phasecast.features.examples import check_step, curvature_law, few_units, labels, mean_loss, nodes, pull, stiffness
 from phasecast.features.law import CurvatureLaw
 from phasecast.features.neuron import Network
 from phasecast.features.targets import Target
@@ -43,7 +43,7 @@ class FixedPoint:
     ----------
     alpha, q: α and the variance of W that is not easy overlap, with the spread over sets of nodes as their error.
     overlap: shape (k,), Θᵀ Θ_*: b on the easy directions, zero on the hard.
-    train, test: losses.
+    train, test: losses, one number each.
     """
 
     alpha: Measurement
@@ -85,14 +85,26 @@ def fixed_point(network: Network, target: Target, delta: float, *, seeds: int = 
             nowhere = np.full(target.latents, math.nan)
             return FixedPoint(nothing, nothing, nowhere, nothing, nothing, Status.REFUSED, reasons)
         solved.append(found)
-    numbers = np.array([[one.alpha, one.q, one.train, one.test] for one in solved])
+    numbers = np.array([[one.alpha, one.q] for one in solved])
     errors = numbers.std(axis=0, ddof=1) / math.sqrt(len(numbers))
-    alpha, q, train, test = (
+    means = numbers.mean(axis=0)
+    alpha, q = (
         Measurement(float(value), float(error), error_kind="quadrature", name=name)
-        for value, error, name in zip(numbers.mean(axis=0), errors, ("α", "q", "train loss", "test loss"), strict=True)
+        for value, error, name in zip(means, errors, ("α", "q"), strict=True)
     )
-    overlap = target.easy @ np.mean([one.b for one in solved], axis=0)
-    return FixedPoint(alpha, q, overlap, train, test, Status.OK, (), solved[0].law)
+    b = np.mean([one.b for one in solved], axis=0)
+    latents, y, W = _fresh(target, means[1], b, nodes(target.latents + 2))
+    V = _settled(network, W, y, means[0] / delta, np.zeros_like(W))[:, None]
+    law = curvature_law(network, target, V, y, latents, route="fixed-point", time=math.inf, delta=float(delta))
+    train, test = mean_loss(network, V[None], y, "train loss"), mean_loss(network, W[None, :, None], y, "test loss")
+    return FixedPoint(alpha, q, target.easy @ b, train, test, Status.OK, (), law)
+
+
+def _fresh(target: Target, q: float, b: np.ndarray, normals: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Latents (n, k), labels (n,) and W (n,) of standard normals (n, k + 2)."""
+    latents, noise, xi = np.split(normals, [target.latents, target.latents + 1], axis=1)
+    W = latents @ target.easy @ b + math.sqrt(q) * xi[:, 0]
+    return latents, labels(target, latents, noise[:, 0]), W
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,28 +112,24 @@ class _Solution:
     alpha: float
     q: float
     b: np.ndarray
-    train: float
-    test: float
-    law: CurvatureLaw
 
 
 def _solve(network: Network, target: Target, delta: float, seed: int) -> _Solution | str:
     """The solution on one set of nodes, or in words why there is none."""
     k, easy = target.latents, target.easy
-    latents, noise, xi = np.split(nodes(k + 2, seed, NODES), [k, k + 1], axis=1)
-    y, seen = labels(target, latents, noise[:, 0]), latents @ easy
-    V = np.zeros_like(xi)  # kept between evaluations, to start Newton from
+    normals = nodes(k + 2, seed, NODES)
+    V = np.zeros((NODES, 1))  # kept between evaluations, to start Newton from
 
     def state(unknowns: np.ndarray) -> tuple[float, float, np.ndarray, np.ndarray, np.ndarray]:
         alpha, q = np.exp(np.clip(unknowns[:2], -12, 12))
-        W = seen @ unknowns[2:] + math.sqrt(q) * xi[:, 0]
+        _, y, W = _fresh(target, q, unknowns[2:], normals)
         V[:, 0] = _settled(network, W, y, alpha / delta, V[:, 0])
         return alpha, q, W, pull(network, V, y)[:, 0], stiffness(network, V, y)[:, 0, 0]
 
     def residuals(unknowns: np.ndarray) -> np.ndarray:
         alpha, q, _, f, G = state(unknowns)
         response = alpha * np.mean(G / np.maximum(1 + alpha / delta * G, 1e-3)) - 1
-        return np.array([response, alpha**2 * np.mean(f**2) / (delta * q) - 1, *(f @ seen / len(f))])
+        return np.array([response, alpha**2 * np.mean(f**2) / (delta * q) - 1, *(f @ normals[:, :k] @ easy / NODES)])
 
     for alpha, q in STARTS:
         V[:] = 0
@@ -134,9 +142,7 @@ def _solve(network: Network, target: Target, delta: float, seed: int) -> _Soluti
             return "an example has more than one place to settle"
         if 1 / alpha**2 <= np.mean(G**2 / (1 + alpha / delta * G) ** 2) / delta:
             return "the bulk of the Hessian reaches below zero, and the start is not forgotten"
-        law = curvature_law(network, target, V, y, latents, route="fixed-point", time=math.inf, delta=float(delta))
-        train, test = losses(network, V, y).mean(), losses(network, W[:, None], y).mean()
-        return _Solution(float(alpha), float(q), found.x[2:], float(train), float(test), law)
+        return _Solution(float(alpha), float(q), found.x[2:])
     return "no place was found where descent would settle"
 
 

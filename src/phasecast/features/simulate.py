@@ -12,7 +12,7 @@ apart from X; see :mod:`phasecast.features.decoupled`.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -110,7 +110,6 @@ def descend(
     *,
     record: Sequence[int] | None = None,
     project: bool = False,
-    until: Callable[[np.ndarray], bool] | None = None,
 ) -> Descent:
     """Gradient descent from ``data.theta``.
 
@@ -118,7 +117,6 @@ def descend(
     ----------
     record: the steps to look at, rising; all of them if not given. A look costs an average over fresh examples.
     project: put each unit back on the sphere of the initial norm after a step.
-    until: of the weights (d, m): stop at the first recorded step at which it holds.
 
     >>> from phasecast.features.neuron import Network
     >>> from phasecast.features.targets import target
@@ -132,31 +130,44 @@ def descend(
     looks = list(range(steps + 1)) if record is None else [int(step) for step in record]
     if not looks or looks != sorted(set(looks)) or looks[0] < 0 or looks[-1] > steps:
         raise BadInput("the steps to record are not rising from 0 on", f"give steps from 0 to {steps}")
-    network, target, X = data.network, data.target, data.X
-    n, k = len(X), target.latents
+    network, target, k = data.network, data.target, data.target.latents
     y = jnp.asarray(data.y, jnp.float32)
-    pull, losses = compiled(network, "pull"), compiled(network, "losses")
-    theta = data.theta.astype(np.float32)
+    losses = compiled(network, "losses")
     wanted, seen = set(looks), []
-    broken = False
-    for t in range(looks[-1] + 1):
-        V = jnp.asarray(X @ theta)
-        if t in wanted:
-            overlap, gram = theta[:k].T.astype(float), theta.T.astype(float) @ theta.astype(float)
-            train = float(np.asarray(losses(V, y), dtype=float).mean())
-            broken = not (math.isfinite(train) and np.isfinite(gram).all())
-            if broken:
-                break
-            seen.append((t, train, fresh_loss(network, target, gram, overlap), overlap, gram))
-            if until is not None and until(theta):
-                break
-        if t < looks[-1]:
-            theta = theta - np.float32(lr / n) * (X.T @ np.asarray(pull(V, y)))
-            if project:
-                theta *= np.float32(network.initial_norm) / np.linalg.norm(theta, axis=0)
+    broken, theta = False, data.theta
+    for t, theta, V in walk(data, lr, looks[-1], project=project):
+        if t not in wanted:
+            continue
+        overlap, gram = theta[:k].T.astype(float), theta.T.astype(float) @ theta.astype(float)
+        train = float(np.asarray(losses(V, y), dtype=float).mean())
+        broken = not (math.isfinite(train) and np.isfinite(gram).all())
+        if broken:
+            break
+        seen.append((t, train, fresh_loss(network, target, gram, overlap), overlap, gram))
     reasons = ("the weights are not finite; lower the learning rate",) if broken else ()
+    if not seen:
+        nothing = np.empty(0)
+        return Descent(nothing, nothing, nothing, nothing, nothing, theta, Status.REFUSED, reasons)
     times, train, test, overlaps, grams = (np.asarray(part) for part in zip(*seen, strict=True))
     return Descent(times, train, test, overlaps, grams, theta, Status.REFUSED if broken else Status.OK, reasons)
+
+
+def walk(data: Data, lr: float, steps: int, *, project: bool = False) -> Iterator[tuple[int, np.ndarray, Any]]:
+    """The steps of gradient descent one by one: t, the weights (d, m), and XΘ as a JAX array (n, m)."""
+    X, n = data.X, len(data.X)
+    y = jnp.asarray(data.y, jnp.float32)
+    pull = compiled(data.network, "pull")
+    theta = data.theta.astype(np.float32)
+    for t in range(steps + 1):
+        with np.errstate(over="ignore", invalid="ignore"):  # who looks at the weights sees that they are not finite
+            V = jnp.asarray(X @ theta)
+        yield t, theta, V
+        if t == steps:
+            return
+        with np.errstate(over="ignore", invalid="ignore"):
+            theta = theta - np.float32(lr / n) * (X.T @ np.asarray(pull(V, y)))
+            if project:
+                theta *= np.float32(data.network.initial_norm) / np.linalg.norm(theta, axis=0)
 
 
 def simulate(
