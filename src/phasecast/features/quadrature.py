@@ -58,7 +58,7 @@ def gaussian_points(
     line = (np.arange(count) + 0.5) * (2 * reach / count) - reach
     axes = [(line, np.full(count, 2 * reach / count))] * dimensions
     if breaks:
-        axes[0] = _panels(breaks, reach, count)
+        axes[0] = panels(breaks, reach, count)
     logs = sum(np.ix_(*[np.log(width) - x**2 / 2 for x, width in axes]))
     kept = np.nonzero(np.asarray(logs) > np.max(logs) + math.log(LIGHTEST))
     points = np.stack([x[index] for (x, _), index in zip(axes, kept, strict=True)], -1)
@@ -66,7 +66,7 @@ def gaussian_points(
     return points, weights / weights.sum()
 
 
-def _panels(breaks: tuple[float, ...], reach: float, count: int) -> tuple[np.ndarray, np.ndarray]:
+def panels(breaks: tuple[float, ...], reach: float, count: int) -> tuple[np.ndarray, np.ndarray]:
     """About ``count`` nodes and widths of Gauss-Legendre rules of order 10 between −reach, the breaks and reach."""
     order = 10
     inside = [x for x in breaks if abs(x) < reach]
