@@ -38,6 +38,7 @@ class FeatureGrokking(Setting):
     looks: int = Field(40, ge=5, description="steps that are looked at, evenly spaced in log time")
     limit_steps: int = Field(24, ge=2, le=60, description="steps for which the limit d → ∞ is computed")
     samples: int = Field(20_000, ge=500, description="of the limit")
+    limit_seeds: int = Field(4, ge=2, description="draws of the limit")
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -69,12 +70,15 @@ def work(spec: FeatureGrokking, state: Any) -> Iterator[Chunk]:
             rows["runs"] = {name: np.asarray(value)[None] for name, value in row.items()}
             metric = ("cosine", float(np.asarray(row["cosine"])[-1]))
         else:
-            limit = dmft(network, target, delta, spec.lr, spec.limit_steps, samples=spec.samples, seed=spec.seed)
-            curves = {"train": limit.train, "test": limit.test}
             rows["limit"] = {"delta": np.array([delta])}
-            for name, curve in curves.items():
-                rows["limit"][name] = _filled(curve.estimate, spec.limit_steps + 1)[None]
-                rows["limit"][f"{name}_error"] = _filled(curve.error, spec.limit_steps + 1)[None]
+            limits = [
+                dmft(network, target, delta, spec.lr, spec.limit_steps, samples=spec.samples, seed=spec.seed + seed)
+                for seed in range(spec.limit_seeds)
+            ]
+            for name in ("train", "test"):
+                each = np.array([_filled(getattr(one, name).estimate, spec.limit_steps + 1) for one in limits])
+                rows["limit"][name] = each.mean(axis=0)[None]
+                rows["limit"][f"{name}_error"] = (each.std(axis=0, ddof=1) / np.sqrt(len(each)))[None]
             metric = None
         yield Chunk({"done": done + 1}, rows, done + 1, total, metric)
 
@@ -179,7 +183,7 @@ def figures(spec: FeatureGrokking, results: xr.DataTree) -> Mapping[str, Caption
         if number % columns == columns - 1 or number == len(spec.deltas) - 1:
             beside.set_ylabel("|cos| (dotted)", color=COLOURS[2])
         else:
-            beside.set_yticklabels([])
+            beside.tick_params(right=False, labelright=False)
         one.tick_params(labelbottom=True)
         one.set_xlabel("step t")
     for one in axes.ravel()[len(spec.deltas) :]:
@@ -203,5 +207,14 @@ RECIPE = Recipe(
     layout=layout,
     conclude=conclude,
     figures=figures,
-    tiny={"deltas": (4.0, 20.0), "dimension": 40, "runs": 2, "steps": 60, "looks": 8, "limit_steps": 3, "samples": 500},
+    tiny={
+        "deltas": (4.0, 20.0),
+        "dimension": 40,
+        "runs": 2,
+        "steps": 60,
+        "looks": 8,
+        "limit_steps": 3,
+        "samples": 500,
+        "limit_seeds": 2,
+    },
 )

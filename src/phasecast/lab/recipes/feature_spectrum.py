@@ -87,8 +87,8 @@ def _limit(spec: FeatureSpectrum, delta: float) -> dict[str, Any]:
     assert law is not None
     first = [one.outliers[0] if one.outliers else None for one in found]
     edges = np.array([one.edge for one in found])
-    high = float(np.quantile(law.G, 0.99)) * (1 + delta**-0.5) ** 2
-    at = np.linspace(edges.min() - 0.15 * (high - edges.min()), high, POINTS)
+    high = float(law.mean(law.G) + 4 * np.sqrt(law.mean(law.G**2) / delta))  # four standard deviations of the bulk
+    at = np.linspace(edges.min() - 0.2 * (high - edges.min()), high, POINTS)
     return {
         "delta": delta,
         "edge": edges,
@@ -175,7 +175,7 @@ def figures(spec: FeatureSpectrum, results: xr.DataTree) -> Mapping[str, Caption
             one.hist(values.ravel(), bins=80, range=(at[0], at[-1]), density=True, color=COLOURS[5], alpha=0.5)
             one.plot(at, shape, color=COLOURS[0], lw=1.2, label="bulk, d → ∞")
             one.axvline(edge, color="#666666", ls="--", lw=1, label="edge")
-            one.plot(values[:, 0], np.full(len(values), shape.max() / 40), "v", color=COLOURS[1], ms=6, label="lowest")
+            one.plot(values[:, 0], np.full(len(values), shape.max() / 40), "v", color=COLOURS[1], ms=5, label="lowest")
             if np.isfinite(outlier).mean() > 0.5:
                 one.axvline(np.nanmean(outlier), color=COLOURS[1], ls=":", lw=1.5, label="outlier, d → ∞")
             mean = node["overlap2"].values[node["delta"].values == delta].mean()
