@@ -17,12 +17,11 @@ from phasecast.core.errors import BadInput, PhasecastError, Refused, whole_numbe
 from phasecast.core.results import Status
 from phasecast.features.functions import Activation, Loss, Scalar
 from phasecast.features.neuron import Network, Width
-from phasecast.features.quadrature import blocks, curvature_floor
+from phasecast.features.quadrature import curvature_floor, blocks
 from phasecast.features.result import Threshold
 from phasecast.features.routes import LONG, Laws, Route, check_time, decoupled_laws, fixed_point_laws, route_for
 from phasecast.features.spectrum import HessianSpectrum, Outlier, check_delta, density, hessian_spectrum
-from phasecast.features.targets import Target
-from phasecast.features.targets import target as make_target
+from phasecast.features.targets import Target, target as make_target
 from phasecast.features.thresholds import LARGEST, SMALLEST, Interval, Scan, crossing, least_margin, outlier_set, scan
 from phasecast.features.unbounded import side_by_side
 
