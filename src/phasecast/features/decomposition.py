@@ -97,7 +97,8 @@ def _upright(basis: np.ndarray) -> np.ndarray:
     """Another basis of the same subspace, along the latents where it contains them, largest entries positive."""
     if not basis.size:
         return basis
-    pivoted = scipy.linalg.qr(np.round(basis @ basis.T, 9), pivoting=True)[0][:, : basis.shape[1]]
+    factors: Any = scipy.linalg.qr(np.round(basis @ basis.T, 9), pivoting=True)
+    pivoted = factors[0][:, : basis.shape[1]]
     largest = np.argmax(np.round(abs(pivoted), 9), axis=0)
     upright = pivoted * np.where(pivoted[largest, np.arange(basis.shape[1])] < 0, -1.0, 1.0)
     return upright[:, np.argsort(largest, kind="stable")]

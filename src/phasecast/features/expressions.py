@@ -72,8 +72,8 @@ def _latents(tree: ast.expr) -> int:
 def _compile(node: ast.expr, depth: int) -> Callable[[dict[str, Any]], Any]:
     if depth > DEEPEST:
         raise BadInput("the target is nested too deeply", "write it flatter")
-    if isinstance(node, ast.Constant) and type(node.value) in (int, float) and math.isfinite(node.value):
-        value = float(node.value)
+    value = _constant(node)
+    if value is not None:
         return lambda names: value
     if isinstance(node, ast.Name):
         if node.id == "pi":
@@ -104,12 +104,11 @@ def _compile(node: ast.expr, depth: int) -> Callable[[dict[str, Any]], Any]:
 def _binary(node: ast.BinOp, depth: int) -> Callable[[dict[str, Any]], Any]:
     left = _compile(node.left, depth + 1)
     if isinstance(node.op, ast.Pow):
-        power = node.right
-        sign = -1 if isinstance(power, ast.UnaryOp) and isinstance(power.op, ast.USub) else 1
-        power = power.operand if isinstance(power, ast.UnaryOp) else power
-        if not (isinstance(power, ast.Constant) and type(power.value) in (int, float) and power.value <= HIGHEST_POWER):
+        negative = isinstance(node.right, ast.UnaryOp) and isinstance(node.right.op, ast.USub)
+        power = _constant(node.right.operand if isinstance(node.right, ast.UnaryOp) else node.right)
+        if power is None or power > HIGHEST_POWER:
             raise BadInput("an exponent is no plain number", f"use powers like z**2, up to {HIGHEST_POWER}")
-        exponent = sign * power.value
+        exponent = -power if negative else power
         return lambda names: _power(left(names), exponent)
     if type(node.op) not in _ARITHMETIC:
         raise BadInput(f"the target has '{ast.unparse(node)[:40]}', which is no arithmetic", HOW)
@@ -117,10 +116,19 @@ def _binary(node: ast.BinOp, depth: int) -> Callable[[dict[str, Any]], Any]:
     return lambda names: combine(left(names), right(names))
 
 
+def _constant(node: ast.expr) -> float | None:
+    """The number that a node writes, or None."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, int | float) and not isinstance(node.value, bool):
+        value = float(node.value)
+        return value if math.isfinite(value) else None
+    return None
+
+
 def _power(base: Any, exponent: float) -> Any:
     import jax.numpy as jnp
 
-    return jnp.asarray(base) ** exponent
+    whole = int(exponent) if exponent == int(exponent) else exponent  # (−2)^2.0 has no derivative in JAX
+    return jnp.asarray(base) ** whole
 
 
 def _numpy(name: str) -> Callable[..., Any]:

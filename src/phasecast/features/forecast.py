@@ -11,25 +11,30 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from scipy.optimize import brentq
 
 from phasecast.core.errors import BadInput, PhasecastError, Refused, whole_number
 from phasecast.core.results import Status
 from phasecast.features.functions import Activation, Loss, Scalar
 from phasecast.features.neuron import Network, Width
-from phasecast.features.quadrature import curvature_floor, blocks
+from phasecast.features.quadrature import blocks, curvature_floor
 from phasecast.features.result import Threshold
 from phasecast.features.routes import LONG, Laws, Route, check_time, decoupled_laws, fixed_point_laws, route_for
-from phasecast.features.spectrum import HessianSpectrum, Outlier, check_delta, density, hessian_spectrum
-from phasecast.features.targets import Target, target as make_target
+from phasecast.features.spectrum import HessianSpectrum, Outlier, check_delta, density, hessian_spectrum, zero_between
+from phasecast.features.targets import Target
+from phasecast.features.targets import target as make_target
 from phasecast.features.thresholds import LARGEST, SMALLEST, Interval, Scan, crossing, least_margin, outlier_set, scan
 from phasecast.features.unbounded import side_by_side
 
+ROUNDING = 1e-9  # relative, of a quadrature and its root
 CHECK = 0.7  # fineness of the grid that gives a quadrature's error
 FIRST, LAST, RATIO = 0.5, 64.0, math.sqrt(2)  # δ of a scan
 QUICK = 0.25  # effort of a scan
 ASIDE = 0.12  # margins are taken at δ·e^{±this} around a crossing
+STILL = 0.05  # of δ*: a drift that is worth a warning
 SHOWN = 1.5  # times δ*: where the spectrum is shown if no δ is given
+
+Margins = Callable[[float, int], list[float]]
+"""The least margin at a δ for a seed, at each of one or more times."""
 
 
 def threshold(
@@ -93,6 +98,9 @@ def threshold(
         parts["spectrum"] = spectrum_table(laws, place)
         if curves:
             parts["curves"] = {**found.curves, "density": _bulk(laws[0], parts["spectrum"])}
+    if curves and route.fixed and not found.unbounded:
+        over = {"margin": _margin_curve(route.laws(1.0, 0, CHECK), found.intervals)}
+        parts["curves"] = {**parts.get("curves", {}), "margins": over}
     if simulate is not None and place is not None:
         from phasecast.features.measured import measured_spectrum
 
@@ -115,19 +123,17 @@ def _at_start(route: Route, time: float) -> Threshold:
     """All of it by quadrature, for a law that does not depend on δ."""
     fine, coarse = (_sets(route.laws(1.0, 0, effort)) for effort in (1.0, CHECK))
     searched = (SMALLEST, LARGEST)
-    laws = route.laws(1.0, 0, CHECK)
-    margins = {"margin": _margin_curve(laws, fine)}
     if not fine:
         reasons = [
             f"no outlier for any δ from {SMALLEST:g} to {LARGEST:g}: this network does not see the target at t = 0"
         ]
-        return _refused(reasons, route, time, searched, {"margins": margins})
+        return _refused(reasons, route, time, searched, {})
     star = fine[0][0]
-    error = abs(star - coarse[0][0]) if len(coarse) == len(fine) else math.inf
+    error = abs(star - coarse[0][0]) + ROUNDING * star if len(coarse) == len(fine) else math.inf
     reasons = [] if error < 0.01 * star else [f"the quadrature is uncertain by {error:.2g}; see intervals"]
     return Threshold(
         star, error, Status.WARNING if reasons else Status.OK, error_kind="quadrature", reasons=reasons, name="δ*(0)",
-        method=route.name, time=time, intervals=fine, searched=searched, curves={"margins": margins},
+        method=route.name, time=time, intervals=fine, searched=searched,
     )  # fmt: skip
 
 
@@ -189,9 +195,7 @@ def _end(network: Network, chosen: Target, delta: float, effort: float) -> Laws:
     return laws
 
 
-def _refine(
-    route: Route, time: float, looked: Scan, name: str, margins: Callable[[float, int], list[float]], seeds: int
-) -> Threshold:
+def _refine(route: Route, time: float, looked: Scan, name: str, margins: Margins, seeds: int) -> Threshold:
     """δ* of every seed at every time of ``margins``, from three margins around the crossing of the scan."""
     searched = (looked.deltas[0], looked.deltas[-1])
     curves = {"margins": {"scan": (list(looked.deltas), list(looked.margins))}}
@@ -200,54 +204,64 @@ def _refine(
         way = "look above with up_to" if looked.margins[-1] >= 0 else "δ* is below; it is not resolved"
         reasons = [f"the search {words} from {searched[0]:g} to {searched[1]:.4g}; {way}"]
         return _refused(reasons, route, time, searched, curves)
-    if not route.random:
-        one = lambda delta: margins(delta, 0)[0]  # noqa: E731
-        star = float(brentq(one, *looked.first, xtol=1e-6 * looked.first[0], rtol=1e-6))
-        rough = crossing(
-            lambda delta: least_margin(route.laws(delta, 0, CHECK), delta), (star / 1.05, star * 1.05), 1e-4
-        )
-        found, error, kind, more = star, abs(star - rough) + 1e-6 * star, "quadrature", {}
-    else:
-        centre = crossing(lambda delta: margins(delta, 0)[-1], looked.first, accuracy=0.05, tries=3)
-        deltas = centre * np.exp([-ASIDE, 0.0, ASIDE])
-        table = np.array([[margins(float(delta), seed) for delta in deltas] for seed in range(seeds)])
-        stars = np.array(
-            [[_root(deltas, table[seed, :, when]) for when in range(table.shape[2])] for seed in range(seeds)]
-        )
-        found, spread = float(stars[:, -1].mean()), float(stars[:, -1].std(ddof=1) / math.sqrt(seeds))
-        drift = float(stars[:, -1].mean() - stars[:, -2].mean()) if stars.shape[1] > 1 else 0.0
-        error, kind = math.hypot(spread, drift), "seeds"
-        more = {"seeds": seeds, "each": stars[:, -1], "over_seeds": spread, "still_moving": drift}
-        curves["margins"]["seeds"] = (list(deltas), list(table[:, :, -1].mean(axis=0)))
+    found, error, more = (_exact if not route.random else _over_seeds)(route, looked.first, margins, seeds)
+    if "margins" in more:
+        curves["margins"]["seeds"] = more.pop("margins")
+    if not (math.isfinite(found) and math.isfinite(error)):
+        low, high = looked.first
+        reasons = [f"the seeds disagree about a crossing between {low:.4g} and {high:.4g}; use more samples or seeds"]
+        return _refused(reasons, route, time, searched, curves)
     reasons = []
-    if not math.isfinite(found):
-        return _refused([f"the seeds disagree about a crossing between {looked.first[0]:.4g} and {looked.first[1]:.4g}; use more samples"],
-                        route, time, searched, curves)  # fmt: skip
-    if abs(more.get("still_moving", 0.0)) > 0.05 * found:
+    if abs(more.get("still_moving", 0.0)) > STILL * found:
         reasons.append(f"δ* still moves by {more['still_moving']:+.2g} between {LONG[-2]} and {LONG[-1]} steps")
     if any(math.isnan(margin) for margin in looked.margins):
-        lost = [
-            f"{delta:.3g}" for delta, margin in zip(looked.deltas, looked.margins, strict=True) if math.isnan(margin)
-        ]
+        lost = [f"{d:.3g}" for d, margin in zip(looked.deltas, looked.margins, strict=True) if math.isnan(margin)]
         reasons.append(f"the route fails at δ = {', '.join(lost)}; lower the learning rate to see those")
+    kind = "seeds" if route.random else "quadrature"
     return Threshold(
         found, error, Status.WARNING if reasons else Status.OK, more, error_kind=kind, reasons=reasons, name=name,
         method=route.name, time=time, intervals=looked.intervals(found), searched=searched, curves=curves,
     )  # fmt: skip
 
 
+def _exact(route: Route, bracket: Interval, margins: Margins, seeds: int) -> tuple[float, float, dict[str, Any]]:
+    """δ* of a route without randomness, and its distance to that on a coarser grid."""
+    star = zero_between(lambda delta: margins(delta, 0)[0], *bracket, accuracy=1e-5)
+    around = (star * math.exp(-ASIDE / 4), star * math.exp(ASIDE / 4))
+    rough = crossing(lambda delta: least_margin(route.laws(delta, 0, CHECK), delta), around, 1e-4, tries=2)
+    return star, abs(star - rough) + 1e-5 * star, {}
+
+
+def _over_seeds(route: Route, bracket: Interval, margins: Margins, seeds: int) -> tuple[float, float, dict[str, Any]]:
+    """δ* where the mean margin over seeds vanishes, at the last of the times; the error by leaving out one seed each.
+
+    The drift between the last two times is added to the error.
+    """
+    centre = crossing(lambda delta: margins(delta, 0)[-1], bracket, accuracy=0.05, tries=3)
+    if not math.isfinite(centre):
+        return math.nan, math.nan, {}
+    deltas = centre * np.exp([-ASIDE, 0.0, ASIDE])
+    table = np.array([[margins(float(delta), seed) for delta in deltas] for seed in range(seeds)])
+    stars = [_root(deltas, table[:, :, when].mean(axis=0)) for when in range(table.shape[2])]
+    left_out = np.array([_root(deltas, np.delete(table[:, :, -1], seed, axis=0).mean(axis=0)) for seed in range(seeds)])
+    spread = math.sqrt((seeds - 1) / seeds * float(((left_out - left_out.mean()) ** 2).sum()))
+    drift = stars[-1] - stars[-2] if len(stars) > 1 else 0.0
+    shown = (list(deltas), list(table[:, :, -1].mean(axis=0)))
+    more = {"seeds": seeds, "over_seeds": spread, "still_moving": drift, "margins": shown}
+    return stars[-1], math.hypot(spread, drift), more
+
+
 def _root(deltas: np.ndarray, margins: np.ndarray) -> float:
     """δ at which the parabola through three margins over log δ vanishes, the root nearest to the middle."""
-    x = np.log(deltas / deltas[1])
-    roots = np.roots(np.polyfit(x, margins, 2))
+    roots = np.roots(np.polyfit(np.log(deltas / deltas[1]), margins, 2))
     real = roots[abs(roots.imag) < 1e-9].real
     near = real[abs(real) < 4 * ASIDE]
     return float(deltas[1] * np.exp(near[np.argmin(abs(near))])) if near.size else math.nan
 
 
-def _grid(up_to: float) -> np.ndarray:
+def _grid(up_to: float) -> list[float]:
     count = math.ceil(math.log(up_to / FIRST) / math.log(RATIO))
-    return np.geomspace(FIRST, up_to, count + 1)
+    return np.geomspace(FIRST, up_to, count + 1).tolist()
 
 
 def _safe(margin: Callable[[float], float]) -> Callable[[float], float]:
@@ -330,6 +344,6 @@ def _bulk(laws: Laws, table: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
 def _with(found: Threshold, **parts: Any) -> Threshold:
     kept = {name: getattr(found, name) for name in ("method", "time", "intervals", "searched", "unbounded", "curves")}
     return Threshold(
-        found.estimate, found.error, found.status, found.diagnostics, error_kind=found.error_kind, reasons=found.reasons,
-        name=found.name, **{**kept, "spectrum": found.spectrum, **parts},
+        found.estimate, found.error, found.status, found.diagnostics, error_kind=found.error_kind,
+        reasons=found.reasons, name=found.name, **{**kept, "spectrum": found.spectrum, **parts},
     )  # fmt: skip

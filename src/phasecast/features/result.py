@@ -63,9 +63,8 @@ class Threshold(Measurement):
         rows += [("time", "∞" if math.isinf(self.time) else f"{self.time:g}"), ("method", self.method)]
         if self.intervals:
             rows.append(("outlier for δ in", ", ".join(self._interval(*pair) for pair in self.intervals)))
-        for name, part in self.unbounded.items():
-            rows.append((name, _words(part)))
-        if self.spectrum:
+        rows += [(name.replace("_", " "), _words(part)) for name, part in self.unbounded.items()]
+        if self.spectrum and not self.unbounded:
             rows.append((f"at δ = {self.spectrum['delta']:.6g}", _words(self.spectrum)))
         if self.simulation:
             rows.append((f"measured, d = {self.simulation['dimension']}", _words(self.simulation)))
@@ -129,12 +128,14 @@ class Threshold(Measurement):
 
 
 def _words(part: Any) -> str:
-    """A small table in one line, without the parts that are tables themselves."""
+    """A small table in one line; of tables in it, each row."""
+    if part is None:
+        return "none"
     if not isinstance(part, dict):
-        return "∞" if part is None or (isinstance(part, float) and math.isinf(part)) else f"{part:.6g}"
+        return f"{part:.6g}"
     pairs = [
-        f"{name} {'none' if value is None else f'{value:.6g}'}"
+        f"{name}: ({_words(value)})" if isinstance(value, dict) else f"{name} {_words(value)}"
         for name, value in part.items()
-        if (value is None or isinstance(value, int | float)) and not name.endswith("_error") and name != "delta"
+        if (value is None or isinstance(value, int | float | dict)) and not name.endswith("_error") and name != "delta"
     ]
     return ", ".join(pairs)

@@ -28,7 +28,8 @@ from phasecast.features.quadrature import blocks, initial_laws, one_step_laws, s
 from phasecast.features.targets import Target
 
 LONGEST_DMFT = 40
-DIMENSION = 300  # of decoupled descent
+EXAMPLES = 6000  # of decoupled descent: the noise of a margin is theirs
+DIMENSIONS = (100, 2000)  # least and most
 LONG = (200, 400, 800)  # steps at which decoupled descent is looked at for t → ∞
 
 Laws = tuple[CurvatureLaw, ...]
@@ -92,7 +93,7 @@ def decoupled_laws(
     network: Network, target: Target, lr: float, times: tuple[int, ...], delta: float, seed: int, effort: float = 1.0
 ) -> list[Laws]:
     """The laws of all blocks at each of the times, by decoupled descent."""
-    dimension = max(round(DIMENSION * effort), 20)
+    dimension = int(np.clip(EXAMPLES * effort / delta, *DIMENSIONS))
     found = [
         decoupled(network, target, delta, lr, times, dimension=dimension, seed=seed, block=block)
         for block in blocks(network)
@@ -113,7 +114,7 @@ def fixed_point_laws(network: Network, target: Target, delta: float, effort: flo
 
 @lru_cache(maxsize=128)
 def _fixed_point(network: Network, target: Target, delta: float) -> FixedPoint:
-    return fixed_point(network, target, delta)
+    return fixed_point(network, target, delta, seeds=2)
 
 
 def drawn(law: CurvatureLaw, count: int, seed: int) -> CurvatureLaw:

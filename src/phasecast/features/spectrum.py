@@ -20,10 +20,12 @@ eigenvalues at the edge (or at zero, if the edge is above it).
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from scipy.optimize import brentq
+import scipy.optimize
 
 from phasecast.core.errors import BadInput
 from phasecast.features.law import CurvatureLaw
@@ -86,6 +88,12 @@ def check_delta(delta: float) -> None:
         raise BadInput(f"δ is {delta}", "use n/d > 0")
 
 
+def zero_between(function: Callable[[float], float], low: float, high: float, accuracy: float = 1e-14) -> float:
+    """Where a function of one number vanishes, to a relative ``accuracy``, between two ends with opposite signs."""
+    found: Any = scipy.optimize.brentq(function, low, high, xtol=accuracy * high, rtol=np.float64(max(accuracy, 1e-15)))
+    return float(found)
+
+
 def pole(law: CurvatureLaw) -> float:
     """The largest u for which 1 + Gu > 0 on the support of G; infinite where G ≥ 0."""
     lowest = min(law.lowest, float(law.G.min()))
@@ -110,7 +118,7 @@ def edge_place(law: CurvatureLaw, delta: float) -> float:
     first = last
     while excess(first) > 0:
         first /= 4
-    return float(brentq(excess, first, last, xtol=1e-15 * last, rtol=1e-14))
+    return zero_between(excess, first, last)
 
 
 def bulk_point(law: CurvatureLaw, delta: float, u: float) -> float:
@@ -144,7 +152,7 @@ def density(law: CurvatureLaw, delta: float, points: np.ndarray, width: float | 
     points = np.asarray(points, dtype=float)
     smallest = float(np.ptp(points)) / 100 if width is None else width
     G, share = _coarse(law)
-    alpha = np.full(points.shape, 1j)
+    alpha: Any = np.full(points.shape, 1j)
     for height in smallest * 4.0 ** np.arange(6, -1, -1):
         z = points + 1j * height
         for _ in range(60 if height > smallest else 400):
@@ -173,7 +181,7 @@ def _place(law: CurvatureLaw, delta: float, z: float, at_edge: float) -> float:
         first /= 4
     while off(last) < 0 and last < LARGEST:  # only for an edge at u = ∞
         last *= 4
-    return float(brentq(off, first, last, xtol=1e-15 * last, rtol=1e-14))
+    return zero_between(off, first, last)
 
 
 def _shifted(law: CurvatureLaw, latents: np.ndarray, delta: float, u: float) -> np.ndarray:
@@ -208,7 +216,7 @@ def _outliers(
         first = start
         while level(first) < 0:
             first /= 4
-        u = float(brentq(level, first, start, xtol=1e-15 * start, rtol=1e-14))
+        u = zero_between(level, first, start)
         direction = np.linalg.eigh(_shifted(law, latents, delta, u))[1][:, index]
         direction = direction * (1.0 if direction[np.argmax(abs(direction))] > 0 else -1.0)
         squared = bent(law, u) ** 2

@@ -13,11 +13,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-from scipy.optimize import brentq
 
 from phasecast.core.errors import OutsideRegime
 from phasecast.features.law import CurvatureLaw
-from phasecast.features.spectrum import NEAR, bent, hessian_spectrum, pole
+from phasecast.features.spectrum import NEAR, bent, hessian_spectrum, pole, zero_between
 
 PLACES = 32  # values of u on each side of half the pole
 SMALLEST, LARGEST = 1e-2, 1e4  # δ that a law which does not depend on it is asked about
@@ -49,8 +48,8 @@ def outlier_set(law: CurvatureLaw) -> tuple[Interval, ...]:
     ends: list[float] = [LARGEST] if points[first][1] < 0 else []
     for before, after in pairwise(range(first, len(points))):
         if (points[before][1] < 0) != (points[after][1] < 0):
-            place = brentq(lambda u: moments.at(u)[1], places[before], places[after], rtol=1e-12)
-            ends.append(min(moments.at(float(place))[0], LARGEST))
+            place = zero_between(lambda u: moments.at(u)[1], places[before], places[after])
+            ends.append(min(moments.at(place)[0], LARGEST))
     if len(ends) % 2:  # an outlier up to the pole: there 1/δ alone changes on
         mean, _, least = moments(places[-1])
         ends.append(max(1 / (mean - least), SMALLEST))
@@ -100,7 +99,7 @@ def scalar_threshold(law: CurvatureLaw) -> float:
     changes = np.nonzero(signs[:-1] != signs[1:])[0]
     if not changes.size:
         raise OutsideRegime("the scalar equation has no solution", "use outlier_set")
-    u = float(brentq(level, grid[changes[-1]], grid[changes[-1] + 1], rtol=1e-13))
+    u = zero_between(level, grid[changes[-1]], grid[changes[-1] + 1])
     T = bent(law, u)
     if law.mean(T) > law.mean(T**2):
         raise OutsideRegime("the edge is above zero where the scalar equation is solved", "use outlier_set")

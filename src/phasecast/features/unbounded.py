@@ -1,9 +1,9 @@
 """What to say where the curvature has no lower bound, as for y = z² with the square loss?
 
-The formula's edge is then at −∞ and no outlier can be below it: δ* = ∞ as written, at every t. In d dimensions there are
-n = δd examples and a lowest one, so a finite edge, which falls as d grows. No single number is right; three are shown:
-the formula's own (``raw``), that of the law with its lowest tail raised to a quantile (``clipped``), and that of n draws
-from the law (``finite_d``).
+The formula's edge is then at −∞ and no outlier can be below it: δ* = ∞ as written, at every t. In d dimensions there
+are n = δd examples and a lowest one, so a finite edge, which falls as d grows. No single number is right; three are
+shown: the formula's own (``raw``), that of the law with its lowest tail raised to a quantile (``clipped``), and that of
+n draws from the law (``finite_d``).
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def side_by_side(
         return known[key]
 
     def star(make: Any) -> float | None:
-        looked = scan(lambda at: math.nan if (found := laws(at)) is None else make(found, at), deltas)
+        looked = scan(lambda at: math.nan if (found := laws(at)) is None else make(found, at), deltas.tolist())
         if looked.margins[0] < 0:
             return float(deltas[0])
         bracket = looked.first
@@ -71,12 +71,13 @@ def side_by_side(
         }
     reasons = [
         "G is unbounded below, so the edge is at −∞ and the formula gives no threshold; clipped at a quantile of G and "
-        "at finite d it gives those shown, which depend on the quantile and on d; use a loss with a bounded slope, like "
-        "pseudo-huber, for one number"
+        "at finite d it gives those shown, which depend on the quantile and on d; use a loss with a bounded slope, "
+        "like pseudo-huber, for one number"
     ]
     return Threshold(
         math.nan, math.nan, Status.WARNING, error_kind="quadrature", reasons=reasons, name=f"δ*({time:g})",
-        method=route.name, time=time, searched=(float(deltas[0]), float(deltas[-1])), spectrum=spectrum, unbounded=table,
+        method=route.name, time=time, searched=(float(deltas[0]), float(deltas[-1])), spectrum=spectrum,
+        unbounded=table,
     )  # fmt: skip
 
 

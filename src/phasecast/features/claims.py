@@ -1,0 +1,7 @@
+"""What Wang & Montanari 2026 say about feature learning, and what we found."""
+
+from __future__ import annotations
+
+from phasecast.features.theory_claims import THEORY_CLAIMS
+
+CLAIMS = THEORY_CLAIMS
