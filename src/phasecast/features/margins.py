@@ -24,11 +24,16 @@ from phasecast.features.targets import Target
 CLIPPED_AT = 1e-3  # the quantile to which G is raised where it has no lower bound
 
 
-def margin(law: CurvatureLaw, delta: float, clip: float = CLIPPED_AT) -> float:
-    """The margin of a law at δ; where G is unbounded below, of the law with G raised to its ``clip`` quantile."""
-    if law.lowest == -math.inf:
-        law = replace(law, lowest=float(law.G.min())).clipped(law.quantile(clip))
-    return hessian_spectrum(law, delta).margin
+def bounded(law: CurvatureLaw, clip: float = CLIPPED_AT) -> CurvatureLaw:
+    """The law itself, or where G is unbounded below, with G raised to its ``clip`` quantile."""
+    if law.lowest > -math.inf:
+        return law
+    return replace(law, lowest=float(law.G.min())).clipped(law.quantile(clip))
+
+
+def margin(law: CurvatureLaw, delta: float) -> float:
+    """The margin of a law at δ, of its clipped form where G is unbounded below."""
+    return hessian_spectrum(bounded(law), delta).margin
 
 
 def decoupled_margins(

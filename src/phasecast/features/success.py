@@ -104,8 +104,7 @@ def half_success(deltas: Sequence[float], won: Any, tried: Any) -> Measurement:
     diagnostics = {"share": share, "tried": all_}
     if share.max() < 0.5 or share.min() > 0.5:
         where = f"above {deltas[-1]:g}" if share.max() < 0.5 else f"below {deltas[0]:g}"
-        reasons = [f"half of the runs succeed only {where}; try δ there"]
-        return Measurement(math.nan, 0.0, Status.REFUSED, diagnostics, error_kind="seeds", reasons=reasons, name="δ₅₀")
+        return _unknown(f"half of the runs succeed only {where}; try δ there", diagnostics)
     spacing = float(np.median(np.diff(x)))
 
     def unlikely(unknowns: np.ndarray) -> float:
@@ -116,12 +115,20 @@ def half_success(deltas: Sequence[float], won: Any, tried: Any) -> Measurement:
     bounds = [(x[0] - spacing, x[-1] + spacing), (math.log(spacing / 4), math.log(np.ptp(x) + spacing))]
     found = minimize(unlikely, [crossing, math.log(spacing)], bounds=bounds, method="L-BFGS-B")
     place, width = float(found.x[0]), math.exp(float(found.x[1]))
+    if not x[0] <= place <= x[-1]:
+        return _unknown("success does not pass one half between the δ tried; try others, or more runs", diagnostics)
     weight = 1 / (1 + np.exp(-(x - place) / width))
     information = float((all_ * weight * (1 - weight)).sum()) / width**2
     sharper = width < 1.01 * spacing / 4  # at its bound
     error = max(information**-0.5, spacing / math.sqrt(12) if sharper else 0.0)
     value = math.exp(place)
     return Measurement(value, value * error, Status.OK, {**diagnostics, "width": width}, error_kind="seeds", name="δ₅₀")
+
+
+def _unknown(reason: str, diagnostics: dict[str, Any]) -> Measurement:
+    return Measurement(
+        math.nan, 0.0, Status.REFUSED, diagnostics, error_kind="seeds", reasons=[reason], name="δ₅₀"
+    )  # fmt: skip
 
 
 def finite_size(dimensions: Sequence[int], places: Sequence[Measurement]) -> Measurement:

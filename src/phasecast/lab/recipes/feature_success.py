@@ -181,7 +181,7 @@ def figures(spec: FeatureSuccess, results: xr.DataTree) -> Mapping[str, Captione
 RECIPE = Recipe(
     name="feature-success",
     version=1,
-    question="How many examples per dimension does gradient descent need to find a hard direction, and is it predicted?",
+    question="How many examples per dimension does gradient descent need to find a hard direction?",
     spec=FeatureSuccess,
     work=work,
     layout=layout,
