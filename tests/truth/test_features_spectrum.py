@@ -296,3 +296,26 @@ def test_bad_input():
         CurvatureLaw(np.ones(2), np.zeros((2, 1)), np.array([0.5, 0.6]))
     with pytest.raises(BadInput, match="not finite"):
         CurvatureLaw(np.array([math.nan]), NOTHING)
+
+
+def test_one_step_of_a_wide_network():
+    """Moments of G_j over examples and 400 neurons in 200 dimensions, for both signs of a_j."""
+    network, one = Network("gelu", "pseudo-huber", "wide", b=0.2), target("z1 + z2 + z1*z2")
+    delta, lr, d, m = 3.0, 2.0, 200, 400
+    laws, seen = one_step_laws(network, one, lr, delta, 0.5), []
+    sign = np.where(np.arange(m) < m // 2, 1.0, -1.0)
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        X, theta = rng.normal(size=(round(delta * d), d)), rng.normal(size=(d, m))
+        theta /= np.linalg.norm(theta, axis=0)
+        with float64():
+            y, u = np.asarray(one.link(X[:, :2])), X @ theta + 0.2
+            pull = sign * np.asarray(network.loss.first(np.zeros(len(y)), y))[:, None]
+            after = u - lr * X @ (X.T @ (pull * np.asarray(network.activation.first(u)))) / len(X)
+            gain = (sign * (np.asarray(network.activation(after)) - np.asarray(network.activation(u)))).mean(axis=1)
+            G = sign * np.asarray(network.loss.first(gain, y))[:, None] * np.asarray(network.activation.second(after))
+        hard = ((X[:, :2] @ one.hard[:, 0]) ** 2)[:, None]
+        seen.append([[(part[:, chosen]).mean() for part in (G, G**2, G * hard)] for chosen in (sign > 0, sign < 0)])
+    for block, law in enumerate(laws):
+        for number, values in enumerate((law.G, law.G**2, law.G * law.hard[:, 0] ** 2)):
+            agree([draw[block][number] for draw in seen], float(law.mean(values)), 1 / d)

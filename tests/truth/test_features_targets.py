@@ -175,7 +175,7 @@ def test_what_has_no_second_derivative_is_bad_input():
 
 
 def test_force_and_curvature_are_the_risks_derivatives():
-    """For three different neurons: the gradient of the risk is the mean of F x/m, block j of m∇² the mean of G_j xxᵀ."""
+    """For three different neurons: the risk's gradient is the mean of F x/m, block j of m∇² that of G_j xxᵀ."""
     rng = np.random.default_rng(1)
     x, y, theta = rng.normal(size=(30, 4)), rng.normal(size=30), rng.normal(size=(4, 3))
     network = Network("swish", "logcosh", 3, a=(1.0, -2.0, 0.5), b=(0.0, 0.3, -1.0))
