@@ -29,7 +29,7 @@ from phasecast.features.targets import Target
 
 LONGEST_DMFT = 40
 EXAMPLES = 6000  # of decoupled descent: the noise of a margin is theirs
-DIMENSIONS = (100, 2000)  # least and most
+DIMENSIONS = (100, 1000)  # least and most
 LONG = (200, 400, 800)  # steps at which decoupled descent is looked at for t → ∞
 
 Laws = tuple[CurvatureLaw, ...]
