@@ -14,7 +14,7 @@ from phasecast.features.dmft import dmft
 from phasecast.features.fixed_point import fixed_point
 from phasecast.features.neuron import Network
 from phasecast.features.quadrature import initial_laws
-from phasecast.features.simulate import descend, draw_data, lowest_curvatures, over_draws, simulate
+from phasecast.features.simulate import descend, draw_data, lowest_curvatures, over_draws, simulate, walk
 from phasecast.features.spectrum import hessian_spectrum
 from phasecast.features.targets import target
 from phasecast.features.wide import wide_dmft
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.bare
 
 PSEUDO = Network("gelu", "pseudo-huber")
 RETRIEVAL = target("z**2")
-LOOKS = (0, 1, 2, 5, 10, 15, 20)
+LOOKS = tuple(range(21))
 
 
 def distances(measured, predicted, floor=0.0):
@@ -53,6 +53,21 @@ def test_losses_and_norms_of_descent_at_d_800_are_those_of_the_limit():
     assert np.all(distances(found["gram"], theory["gram"])[1:] < 3)
     elsewhere = limit(PSEUDO, RETRIEVAL, 5.0, 0.5, 20, LOOKS, seeds=2)
     assert np.max(distances(found["train"], elsewhere["train"])) > 5
+
+
+def test_weights_at_two_times_have_the_inner_products_of_the_limit():
+    at = (0, 3, 10, 20)
+    found = []
+    for seed in range(6):
+        data = draw_data(PSEUDO, RETRIEVAL, 8.0, 800, seed=seed)
+        theta = np.array([theta[:, 0] for t, theta, _ in walk(data, 0.5, 20) if t in at], dtype=float)
+        found.append(theta @ theta.T)
+    theory = over_draws(
+        [dmft(PSEUDO, RETRIEVAL, 8.0, 0.5, 20, seed=s).C_theta[np.ix_(at, at)][..., 0, 0] for s in range(4)]
+    )
+    measured = over_draws(found)
+    assert np.all(distances(measured, theory, floor=1e-6) < 3)
+    assert abs(theory.value[0, 3]) < 0.95 * np.sqrt(theory.value[0, 0] * theory.value[3, 3])  # not all of one piece
 
 
 def test_an_easy_direction_is_learned_as_fast_as_the_limit_says():
