@@ -14,14 +14,21 @@ from phasecast.core.errors import BadInput
 ALL = claims.all_claims()
 
 
-DEAR = ("scaling/eq-12", "scaling/eq-17", "scaling/figure-1", "grokking/biases")
+DEAR = (
+    "scaling/eq-12",
+    "scaling/eq-17",
+    "scaling/figure-1",
+    "grokking/biases",
+    "features/predictive",
+    "features/sub-optimal",
+)
 
 
 def marked(claims: dict[str, Claim]) -> list:
     """Every claim; those whose check trains or solves much take longer than the suite allows."""
 
     def slow(name: str, claim: Claim) -> bool:
-        trains = isinstance(claim.check, RecipeCheck) and claim.check.recipe.startswith("grokking")
+        trains = isinstance(claim.check, RecipeCheck) and claim.check.recipe.startswith(("feature", "grokking"))
         return trains or name in DEAR
 
     return [pytest.param(name, marks=pytest.mark.slow if slow(name, claim) else ()) for name, claim in claims.items()]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -11,15 +13,17 @@ from phasecast.features.decoupled import decoupled
 from phasecast.features.dmft import dmft
 from phasecast.features.fixed_point import fixed_point
 from phasecast.features.neuron import Network
-from phasecast.features.simulate import descend, draw_data, lowest_curvatures, over_draws, simulate
+from phasecast.features.quadrature import initial_laws
+from phasecast.features.simulate import descend, draw_data, lowest_curvatures, over_draws, simulate, walk
 from phasecast.features.spectrum import hessian_spectrum
 from phasecast.features.targets import target
+from phasecast.features.wide import wide_dmft
 
 pytestmark = pytest.mark.bare
 
 PSEUDO = Network("gelu", "pseudo-huber")
 RETRIEVAL = target("z**2")
-LOOKS = (0, 1, 2, 5, 10, 15, 20)
+LOOKS = tuple(range(21))
 
 
 def distances(measured, predicted, floor=0.0):
@@ -49,6 +53,21 @@ def test_losses_and_norms_of_descent_at_d_800_are_those_of_the_limit():
     assert np.all(distances(found["gram"], theory["gram"])[1:] < 3)
     elsewhere = limit(PSEUDO, RETRIEVAL, 5.0, 0.5, 20, LOOKS, seeds=2)
     assert np.max(distances(found["train"], elsewhere["train"])) > 5
+
+
+def test_weights_at_two_times_have_the_inner_products_of_the_limit():
+    at = (0, 3, 10, 20)
+    found = []
+    for seed in range(6):
+        data = draw_data(PSEUDO, RETRIEVAL, 8.0, 800, seed=seed)
+        theta = np.array([theta[:, 0] for t, theta, _ in walk(data, 0.5, 20) if t in at], dtype=float)
+        found.append(theta @ theta.T)
+    theory = over_draws(
+        [dmft(PSEUDO, RETRIEVAL, 8.0, 0.5, 20, seed=s).C_theta[np.ix_(at, at)][..., 0, 0] for s in range(4)]
+    )
+    measured = over_draws(found)
+    assert np.all(distances(measured, theory, floor=1e-6) < 3)
+    assert abs(theory.value[0, 3]) < 0.95 * np.sqrt(theory.value[0, 0] * theory.value[3, 3])  # not all of one piece
 
 
 def test_an_easy_direction_is_learned_as_fast_as_the_limit_says():
@@ -146,3 +165,44 @@ def test_at_step_twenty_lanczos_finds_what_the_limit_predicts():
     assert distances(over_draws([one.overlap2[0] for one in found]), overlap2, floor=1 / math.sqrt(d)) < 3
     edge = over_draws([one.edge for one in predicted])
     assert distances(over_draws([one.values[1] for one in found]), edge, floor=d ** (-2 / 3)) < 3
+
+
+def wide_descent(network, one, delta, lr, steps, d, m, seed):
+    """Train losses and mean squared norms of both kinds of neurons, in plain NumPy with m neurons."""
+    rng = np.random.default_rng(seed)
+    X, theta = rng.normal(size=(round(delta * d), d)), rng.normal(size=(d, m))
+    theta /= np.linalg.norm(theta, axis=0)
+    a = np.where(np.arange(m) < m // 2, 1.0, -1.0)
+    y = np.asarray(one.link(jnp.asarray(X[:, : one.latents])))
+    units = jax.jit(lambda V: (network.activation(V), network.activation.first(V)))
+    rows = []
+    for _ in range(steps + 1):
+        values, slopes = (np.asarray(part, dtype=float) for part in units(jnp.asarray(X @ theta)))
+        off = (values * a).mean(axis=1) - y
+        norms = (theta**2).sum(axis=0)
+        rows.append(((off**2).mean() / 2, norms[: m // 2].mean(), norms[m // 2 :].mean()))
+        theta = theta - lr * X.T @ (a * off[:, None] * slopes) / len(X)
+    return np.array(rows)
+
+
+@pytest.mark.slow
+def test_a_wide_network_follows_its_own_limit():
+    """m = 60 neurons in d = 300 dimensions; what is left of order 1/m and 1/d is a few percent."""
+    network, one = Network("gelu", "square", width="wide"), target("z + z**2/2")
+    found = over_draws([wide_descent(network, one, 3.0, 1.0, 5, 300, 60, seed) for seed in range(8)])
+    runs = [wide_dmft(network, one, 3.0, 1.0, 5, seed=seed) for seed in range(4)]
+    theory = over_draws([np.c_[run.train.value, run.norm2] for run in runs])
+    gap = abs(found.value - theory.value)
+    assert np.all(gap < 3 * np.hypot(found.error, theory.error) + 0.02 * theory.value)
+    still = over_draws([wide_descent(network, one, 30.0, 1.0, 5, 100, 60, seed) for seed in range(4)])
+    assert np.max(abs(still.value - theory.value) / (3 * still.error + 0.02 * theory.value + 1e-3)) > 2
+
+
+def test_a_wide_network_starts_at_quadrature():
+    network, one = Network("gelu", "square", width="wide"), target("tanh(z)**2")
+    exact = initial_laws(network, one)
+    for block, law in enumerate(exact):
+        found = over_draws(
+            [hessian_spectrum(wide_dmft(network, one, 3.0, 1.0, 0, seed=s).law(0, block), 3.0).edge for s in range(4)]
+        )
+        assert abs(found.value - hessian_spectrum(law, 3.0).edge) < 3 * found.error + 1e-3

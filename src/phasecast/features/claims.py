@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from phasecast.features.study_claims import STUDY_CLAIMS
 from phasecast.features.theory_claims import THEORY_CLAIMS
 
-CLAIMS = THEORY_CLAIMS
+CLAIMS = THEORY_CLAIMS + STUDY_CLAIMS

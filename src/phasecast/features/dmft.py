@@ -20,17 +20,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import ndtri
-from scipy.stats import qmc
 
 from phasecast.core.errors import BadInput, whole_number
 from phasecast.core.results import Measurement, Status
 from phasecast.features.examples import check_step, curvature_law, few_units, labels, mean_loss, pull, stiffness
 from phasecast.features.law import CurvatureLaw
 from phasecast.features.neuron import Network
+from phasecast.features.noise import next_noise, stratified
 from phasecast.features.targets import Target
 
-JITTER = 1e-6  # of the diagonal of C_f: neighbouring times are nearly alike
 MOST_MEMORY = 4e9  # bytes of the tangents
 FARTHEST = 1e12  # a pull or stiffness beyond it is on its way to infinity
 
@@ -90,10 +88,9 @@ def dmft(
 ) -> Trajectory:
     """The limit of gradient descent on n = δd examples, for one unit or a few.
 
-    Time grows like samples · steps³ and memory like samples · (m · steps)². The same seed draws the same latents, noise
-    and normals at every δ, all of them stratified, so that differences in δ are smooth.
+    Time grows like samples · steps³ and memory like samples · (m · steps)². The same seed draws the same latents,
+    noise and normals at every δ, all of them stratified, so that differences in δ are smooth.
 
-    >>> from phasecast.features.neuron import Network
     >>> from phasecast.features.targets import target
     >>> run = dmft(Network("gelu", "pseudo-huber"), target("z**2"), delta=8.0, lr=0.5, steps=3, samples=2000)
     >>> run.train.value.shape, bool(run.train.value[3] < run.test.value[3])
@@ -106,7 +103,7 @@ def dmft(
     needed = 8.0 * samples * (m * steps) ** 2 / 2
     if needed > MOST_MEMORY:
         raise BadInput(f"{steps} steps of {samples} samples need {needed / 1e9:.1f} GB", "use fewer of them")
-    normals = _stratified(samples, k + 1 + m * (steps + 1), seed)
+    normals = stratified(samples, k + 1 + m * (steps + 1), seed)
     latents, noise = normals[:, :k], normals[:, k]
     xi, shocks = normals[:, k + 1 : k + 1 + m], normals[:, k + 1 + m :].reshape(samples, steps, m)
     y = labels(target, latents, noise)
@@ -147,7 +144,7 @@ def dmft(
             R[t + 1, s] = R[t, s] - lr * np.einsum("uij,ujk->ik", Rf[t, s + 1 : t + 1], R[s + 1 : t + 1, s])
         Cf[t, :, : t + 1] = np.einsum("ni,snj->isj", pulls[t], pulls[: t + 1]) / samples
         Cf[: t + 1, :, t] = Cf[t, :, : t + 1].transpose(1, 2, 0)
-        Z[t] = _next_noise(Cf[: t + 1, :, : t + 1], shocks[:, : t + 1])
+        Z[t] = next_noise(Cf[: t + 1, :, : t + 1], shocks[:, : t + 1])
     kept = slice(0, reached + 1)
     noise_part = np.einsum("tuij,ujvk,svlk->tsil", R[kept, :steps], Cf, R[kept, :steps], optimize=True)
     C = np.einsum("tij,skj->tsik", A[kept], A[kept]) + np.einsum("tij,skj->tsik", B[kept], B[kept])
@@ -159,16 +156,3 @@ def dmft(
         mean_loss(network, V[kept], y, "train loss", reasons), mean_loss(network, W[kept], y, "test loss", reasons),
         B[kept], C, R[kept, kept], Status.REFUSED if broken else Status.OK, reasons,
     )  # fmt: skip
-
-
-def _stratified(samples: int, columns: int, seed: int) -> np.ndarray:
-    """Standard normals, each column with one value in each of ``samples`` strata of equal probability."""
-    return ndtri(qmc.LatinHypercube(columns, rng=np.random.default_rng(seed)).random(samples))
-
-
-def _next_noise(covariance: np.ndarray, shocks: np.ndarray) -> np.ndarray:
-    """Z(t) given the shocks that made Z(0…t−1): the last rows of the factor of C_f leave earlier ones alone."""
-    times, m = covariance.shape[:2]
-    square = covariance.reshape(times * m, times * m)
-    factor = np.linalg.cholesky(square + JITTER * np.diag(np.diagonal(square)) + 1e-300 * np.eye(times * m))
-    return shocks.reshape(len(shocks), -1) @ factor[-m:].T

@@ -78,7 +78,7 @@ def curvature_law(
     with float64():
         G = np.asarray(compiled(network, "curvature")(jnp.asarray(V), jnp.asarray(y)))
     block = more.get("block", 0)
-    return CurvatureLaw(G[:, block], latents @ target.hard, lowest=_floor(network, target, block), **more)
+    return CurvatureLaw(G[:, block], latents @ target.hard, lowest=infimum(network, target, block), **more)
 
 
 def mean_loss(network: Network, Vs: np.ndarray, y: np.ndarray, name: str, reasons: tuple[str, ...] = ()) -> Measurement:
@@ -91,12 +91,10 @@ def mean_loss(network: Network, Vs: np.ndarray, y: np.ndarray, name: str, reason
 def fresh_loss(network: Network, target: Target, gram: np.ndarray, overlap: np.ndarray) -> float:
     """E ℓ on fresh examples, which depends on ΘᵀΘ (m, m) and ΘᵀΘ_* (m, k) alone: a quasi-random average.
 
-        >>> from phasecast.features.neuron import Network
-    from phasecast.features.quadrature import curvature_floor
-        >>> from phasecast.features.targets import target
-        >>> network = Network("quadratic", "square")  # E (V² − z²)²/2 = 2 for independent V and z
-        >>> round(fresh_loss(network, target("z**2"), np.eye(1), np.zeros((1, 1))), 2)
-        2.0
+    >>> from phasecast.features.targets import target
+    >>> network = Network("quadratic", "square")  # E (V² − z²)²/2 = 2 for independent V and z
+    >>> round(fresh_loss(network, target("z**2"), np.eye(1), np.zeros((1, 1))), 2)
+    2.0
     """
     m, k = overlap.shape
     normals, noise, xi = np.split(nodes(k + 1 + m), [k, k + 1], axis=1)
@@ -107,7 +105,7 @@ def fresh_loss(network: Network, target: Target, gram: np.ndarray, overlap: np.n
 
 
 @functools.lru_cache(maxsize=64)
-def _floor(network: Network, target: Target, block: int) -> float:
+def infimum(network: Network, target: Target, block: int) -> float:
     """The infimum of G, not of the points of one draw: their edge would depend on how many there are."""
     return curvature_floor(network, target, block)
 

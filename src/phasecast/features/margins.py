@@ -58,8 +58,8 @@ def decoupled_margins(
 def first_crossing(deltas: Sequence[float], margins: np.ndarray, name: str = "δ*") -> Measurement:
     """The least δ of a rising grid at which the mean margin (seeds, δ) turns negative, by a straight line in ln δ.
 
-    The error is that of the margin over seeds divided by the slope, and at least that of the line, a tenth of the
-    spacing. Refused where the margin does not change sign on the grid.
+    The error is that of the margin over seeds divided by the slope, both from the four points around, and at least
+    that of the line, a tenth of the spacing. Refused where the margin does not change sign on the grid.
 
     >>> first_crossing([2, 4, 8], np.array([[0.3, 0.1, -0.1], [0.3, 0.1, -0.1]])).value
     5.656...
@@ -80,7 +80,9 @@ def first_crossing(deltas: Sequence[float], margins: np.ndarray, name: str = "δ
     i = turns[0]
     step = x[i + 1] - x[i]
     share = mean[i] / (mean[i] - mean[i + 1])
-    spread = each[:, i : i + 2].std(axis=0, ddof=1) / math.sqrt(len(each)) if len(each) > 1 else np.zeros(2)
-    off = math.hypot((1 - share) * spread[0], share * spread[1]) / (mean[i] - mean[i + 1]) * step
+    near = slice(max(i - 1, 0), i + 3)  # two points alone would give a slope and a spread that are too noisy
+    slope = abs(np.polyfit(x[near], mean[near], 1)[0])
+    spread = math.sqrt(each[:, near].var(axis=0, ddof=1).mean() / len(each)) if len(each) > 1 else 0.0
+    off = math.hypot(1 - share, share) * spread / slope
     place = math.exp(x[i] + share * step)
     return Measurement(place, place * max(off, step / 10), error_kind="seeds", name=name)
