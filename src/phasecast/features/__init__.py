@@ -23,6 +23,7 @@ from phasecast.features.simulate import (
 from phasecast.features.spectrum import HessianSpectrum, Outlier, density, hessian_spectrum, stieltjes
 from phasecast.features.targets import PRESETS, Target, target
 from phasecast.features.thresholds import outlier_set, scalar_threshold
+from phasecast.features.wide import WideTrajectory, wide_dmft
 
 __all__ = [
     "PRESETS",
@@ -37,6 +38,7 @@ __all__ = [
     "Target",
     "Threshold",
     "Trajectory",
+    "WideTrajectory",
     "activation",
     "algorithmic_threshold",
     "decoupled",
@@ -57,4 +59,5 @@ __all__ = [
     "stieltjes",
     "target",
     "threshold",
+    "wide_dmft",
 ]

@@ -78,7 +78,7 @@ def threshold(
     _check(chosen, lr, delta, simulate, up_to)
     whole_number("seeds", seeds, 2)
     route = route_for(network, chosen, lr, time, samples)
-    floors = [curvature_floor(network, chosen, block) for block in blocks(network)]
+    floors = [curvature_floor(network, chosen, block, moved=time > 0) for block in blocks(network)]
     if -math.inf in floors:
         found = side_by_side(network, chosen, route, time, delta, seeds, up_to)
     elif not chosen.hard.shape[1]:
