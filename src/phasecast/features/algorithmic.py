@@ -11,11 +11,12 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from scipy.special import ndtri
 
 from phasecast.core.errors import OutsideRegime
 from phasecast.core.results import Prediction
 from phasecast.features.evaluate import evaluate
-from phasecast.features.quadrature import gaussian_points
+from phasecast.features.quadrature import find_breaks, gaussian_points, panels
 from phasecast.features.targets import Target, target
 
 FINE = 40_000  # points of z without noise
@@ -47,20 +48,19 @@ def algorithmic_threshold(choice: str | Target, *, noise: float = 0.0) -> Predic
 def _information(one: Target, share: float) -> float:
     """E (E[z²−1|y])²: by cells of equal y without noise, by the Gaussian likelihood with it."""
     if one.noise == 0:
-        points = round(FINE * share)
-        line = (np.arange(points) + 0.5) * 18 / points - 9
-        weights = np.exp(-(line**2) / 2)
+        line, widths = panels((*find_breaks(one), 0.0), 9.0, round(FINE * share))
+        weights = widths * np.exp(-(line**2) / 2)
         weights /= weights.sum()
-        y = evaluate(one, "labels", line[:, None], np.zeros(points))
+        y = evaluate(one, "labels", line[:, None], np.zeros(line.size))
         order = np.argsort(y, kind="stable")
         rank = np.cumsum(weights[order]) - weights[order] / 2
         same = np.concatenate([[0], np.cumsum(np.diff(y[order]) > 1e-12 * (1 + np.ptp(y)))])
         start = rank[np.searchsorted(same, same)]  # equal labels go to the cell of the first of them
         # cells finer in the tails, where z² − 1 is large: equal steps of the normal score of the rank
-        from scipy.special import ndtri
-
         score = ndtri(np.clip(start, 1e-16, 1 - 1e-16))
         cell = np.floor((score + 9) / 18 * CELLS * share).astype(int)
+        atom = np.bincount(same, weights[order])[same] > 2 / (CELLS * share)  # labels with a weight of their own
+        cell = np.where(atom, cell.max() + 1 + same, cell)
         mass = np.bincount(cell, weights[order])
         sums = np.bincount(cell, weights[order] * (line[order] ** 2 - 1))
         full = mass > 0

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -89,6 +90,11 @@ def threshold(
         found = _at_the_end(network, chosen, lr, route, seeds, up_to)
     else:
         found = _along(route, time, seeds, up_to)
+    if network.width != "wide" and network.size > 1 and found.status is not Status.REFUSED:
+        words = (
+            "only the diagonal blocks of the Hessian are used, as in a wide network; with few neurons the whole differs"
+        )
+        found = _with(found, status=Status.WARNING, reasons=(*found.reasons, words))
     parts: dict[str, Any] = {}
     place = delta
     if place is None and (simulate is not None or curves) and math.isfinite(float(found.estimate)):  # pyright: ignore[reportArgumentType]
@@ -342,8 +348,5 @@ def _bulk(laws: Laws, table: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _with(found: Threshold, **parts: Any) -> Threshold:
-    kept = {name: getattr(found, name) for name in ("method", "time", "intervals", "searched", "unbounded", "curves")}
-    return Threshold(
-        found.estimate, found.error, found.status, found.diagnostics, error_kind=found.error_kind,
-        reasons=found.reasons, name=found.name, **{**kept, "spectrum": found.spectrum, **parts},
-    )  # fmt: skip
+    kept = {entry.name: getattr(found, entry.name) for entry in dataclasses.fields(found)}
+    return Threshold(kept.pop("estimate"), **{**kept, **parts})

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -34,11 +35,11 @@ class Activation:
 
     def first(self, u: Any) -> Any:
         """σ'."""
-        return _elementwise(_slope(self.function))(u)
+        return _elementwise(self.function, 1)(u)
 
     def second(self, u: Any) -> Any:
         """σ''."""
-        return _elementwise(_slope(_slope(self.function)))(u)
+        return _elementwise(self.function, 2)(u)
 
 
 @dataclass(frozen=True)
@@ -53,11 +54,11 @@ class Loss:
 
     def first(self, prediction: Any, label: Any) -> Any:
         """ℓ'."""
-        return _elementwise(_slope(self.function))(prediction, label)
+        return _elementwise(self.function, 1)(prediction, label)
 
     def second(self, prediction: Any, label: Any) -> Any:
         """ℓ''."""
-        return _elementwise(_slope(_slope(self.function)))(prediction, label)
+        return _elementwise(self.function, 2)(prediction, label)
 
 
 def activation(choice: str | Scalar | Activation) -> Activation:
@@ -188,20 +189,19 @@ LOSSES: dict[str, Scalar] = {
 }
 
 
-def _slope(function: Scalar) -> Scalar:
+@lru_cache(maxsize=128)
+def _elementwise(function: Scalar, derivatives: int) -> Scalar:
+    """A function of scalars, or its derivative in the first of them, on arrays of a common shape; compiled once."""
     import jax
-
-    return jax.grad(function)
-
-
-def _elementwise(function: Scalar) -> Scalar:
-    """A function of scalars on arrays of any common shape."""
     import jax.numpy as jnp
 
+    for _ in range(derivatives):
+        function = jax.grad(function)
+    compiled = jax.jit(jnp.vectorize(function))
+
     def applied(*arrays):
-        given = [jnp.asarray(array) for array in arrays]
-        dtype = jnp.result_type(float, *given)
-        return jnp.vectorize(function)(*(array.astype(dtype) for array in given))
+        dtype = jnp.result_type(float, *arrays)
+        return compiled(*(jnp.asarray(array, dtype) for array in arrays))
 
     return applied
 
@@ -217,7 +217,7 @@ def _checked(one: Any) -> Any:
     grid = np.linspace(-PROBED, PROBED, STEPS)
     try:
         with float64():
-            values = np.asarray(_elementwise(one.function)(grid, *label))
+            values = np.asarray(_elementwise(one.function, 0)(grid, *label))
             first, second = np.asarray(one.first(grid, *label)), np.asarray(one.second(grid, *label))
     except Exception as error:
         raise BadInput(f"the {what} {one.name} fails ({type(error).__name__})", right) from error

@@ -14,6 +14,7 @@ from phasecast.features.targets import Target
 
 LOOKED_AT = 4  # lowest eigenvalues
 END = 400  # steps that stand for t = ∞
+ALONG = 0.2  # squared overlap with the weights from which a vector is the other block's
 POINTS = 0.05  # overlap² from which an eigenvector of finite d counts as pointing to the hard directions
 
 
@@ -23,7 +24,8 @@ def measured_spectrum(
     """The lowest eigenvalue whose vector is nearest to the hard directions, and the lowest of the others, over draws.
 
     In d dimensions every vector has some overlap: below 0.05 there is no outlier to speak of. ``edge`` is the lowest
-    eigenvalue that is not the outlier, which lies above the bulk's edge by an amount of order d^{−2/3}.
+    eigenvalue whose vector points neither there nor along the weights themselves; it lies above the bulk's edge by an
+    amount of order d^{−2/3}.
     """
     steps = END if math.isinf(time) else int(time)
     edges, outliers, overlaps, cosines = [], [], [], []
@@ -36,7 +38,8 @@ def measured_spectrum(
         found = lowest_curvatures(data, run.theta, LOOKED_AT)
         best = int(np.argmax(found.overlap2))
         seen = found.overlap2[best] > POINTS
-        edges.append(found.values[0] if not seen or best else found.values[1])
+        bulk = (found.overlap2 <= POINTS) & (found.weights2 <= ALONG)
+        edges.append(found.values[bulk].min(initial=math.inf))
         outliers.append(found.values[best] if seen else math.nan)
         overlaps.append(found.overlap2[best])
         cosines.append(float(run.cosine(target.hard)[-1]))

@@ -21,7 +21,7 @@ import numpy as np
 from scipy.special import ndtri
 from scipy.stats import qmc
 
-from phasecast.core.errors import BadInput, OutsideRegime
+from phasecast.core.errors import BadInput
 from phasecast.features.evaluate import evaluate
 from phasecast.features.law import CurvatureLaw
 from phasecast.features.neuron import Network
@@ -58,7 +58,7 @@ def gaussian_points(
     line = (np.arange(count) + 0.5) * (2 * reach / count) - reach
     axes = [(line, np.full(count, 2 * reach / count))] * dimensions
     if breaks:
-        axes[0] = _panels(breaks, reach, count)
+        axes[0] = panels(breaks, reach, count)
     logs = sum(np.ix_(*[np.log(width) - x**2 / 2 for x, width in axes]))
     kept = np.nonzero(np.asarray(logs) > np.max(logs) + math.log(LIGHTEST))
     points = np.stack([x[index] for (x, _), index in zip(axes, kept, strict=True)], -1)
@@ -66,7 +66,7 @@ def gaussian_points(
     return points, weights / weights.sum()
 
 
-def _panels(breaks: tuple[float, ...], reach: float, count: int) -> tuple[np.ndarray, np.ndarray]:
+def panels(breaks: tuple[float, ...], reach: float, count: int) -> tuple[np.ndarray, np.ndarray]:
     """About ``count`` nodes and widths of Gauss-Legendre rules of order 10 between −reach, the breaks and reach."""
     order = 10
     inside = [x for x in breaks if abs(x) < reach]
@@ -115,7 +115,7 @@ def initial_laws(network: Network, target: Target, fineness: float = 1.0) -> tup
     >>> law.lowest  # at V = 0 and y → 1: 2(V² − y) + 4V²
     -2.0
     """
-    V, z, y, _, weights = _start(network, target, fineness)
+    V, z, y, _, weights = start_points(network, target, fineness)
     G = evaluate(network, "curvature", V, y)
     own = V[:, :1] if network.width == "wide" else V
     rest = np.hstack([own / network.initial_norm, z @ target.easy])
@@ -131,17 +131,17 @@ def one_step_laws(
     """The law after one step of gradient descent with n = δd examples."""
     check_delta(delta)
     if network.width == "wide":
-        raise OutsideRegime(
-            "a wide network's output after a step needs the mean over all its neurons", "use --time 0, or width 1 to 4"
-        )
-    V, z, y, _, weights = _start(network, target, fineness)
+        from phasecast.features.wide import wide_step_laws
+
+        return wide_step_laws(network, target, lr, delta, fineness)
+    V, z, y, _, weights = start_points(network, target, fineness)
     m = network.size
     F = evaluate(network, "force", V, y)
     weighted = F * weights[:, None]
     response = weighted.T @ V / network.initial_norm**2
     seen = (weighted.T @ z) @ target.easy
     noise = np.linalg.cholesky(weighted.T @ F / delta + 1e-14 * np.eye(m))
-    V, z, y, xi, weights = _start(network, target, fineness, fresh=m)
+    V, z, y, xi, weights = start_points(network, target, fineness, fresh=m)
     F = evaluate(network, "force", V, y)
     later = V - lr / m * (F / delta + V @ response.T + z @ target.easy @ seen.T + xi @ noise.T)
     G = evaluate(network, "curvature", later, y)
@@ -161,7 +161,7 @@ def settled_laws(
     α, q and the overlap (k,) come from :func:`phasecast.features.fixed_point.fixed_point`. The left side rises in V
     there, so that bisection finds V; Newton's steps are taken where they stay inside the bracket.
     """
-    V, z, y, _, weights = _start(network, target, fineness)
+    V, z, y, _, weights = start_points(network, target, fineness)
     W = z @ overlap + math.sqrt(q) * V[:, 0] / network.initial_norm
     pace = alpha / delta
 
@@ -217,7 +217,7 @@ def curvature_floor(network: Network, target: Target, block: int = 0) -> float:
     return -math.inf if near - far > 0.1 * (1 + abs(near)) else far
 
 
-def _start(
+def start_points(
     network: Network, target: Target, fineness: float, fresh: int = 0
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """V (n, m), z (n, k), y (n,), ξ (n, fresh) and weights (n,). Each block of a wide network has one V of its own."""

@@ -108,8 +108,8 @@ class Threshold(Measurement):
         if measured is not None and math.isfinite(measured):
             axes.errorbar([measured], [0.05 * density.max()], xerr=[self.simulation["outlier_error"]], fmt="o", ms=4,
                           color="black", label=f"measured, d = {self.simulation['dimension']}")  # fmt: skip
-        axes.set_ylim(bottom=0)
-        axes.legend(fontsize=8)
+        axes.set_ylim(0, 1.45 * density.max())  # room for the legend
+        axes.legend(fontsize=8, loc="upper right")
 
     def _draw_margins(self, axes: Any) -> None:
         axes.set_xlabel("examples per dimension δ = n/d")
@@ -119,7 +119,7 @@ class Threshold(Measurement):
             axes.plot(deltas, margins, "o-" if len(deltas) < 30 else "-", ms=3, label=name)
         estimate = float(self.estimate)  # pyright: ignore[reportArgumentType]
         if math.isfinite(estimate):
-            axes.axvline(estimate, ls="--", lw=1, color=ORANGE, label=f"δ* = {show(estimate, self.error)}")
+            axes.axvline(estimate, ls="--", lw=1, color=ORANGE, label=f"δ* = {estimate:.4g}")
             if np.isfinite(self.error) and float(np.max(self.error)) > 1e-3 * estimate:
                 axes.axvspan(estimate - float(self.error), estimate + float(self.error), color=ORANGE, alpha=0.15, lw=0)
         axes.set_xscale("log")

@@ -54,12 +54,12 @@ def route_for(network: Network, target: Target, lr: float, time: float, samples:
     """The route for time t; t = ∞ gives decoupled descent, see :func:`fixed_point_laws` for the other way."""
     if time == 0:
         return Route("quadrature", lambda delta, seed, effort: initial_laws(network, target, effort), True, False)
-    if network.width == "wide":
-        raise OutsideRegime("a wide network is known at its start only", "use --time 0, or a width from 1 to 4")
     if time == 1:
         return Route(
             "quadrature", lambda delta, seed, effort: one_step_laws(network, target, lr, delta, effort), random=False
         )
+    if network.width == "wide":
+        raise OutsideRegime("a wide network is known at t = 0 and 1 only", "use --time 0 or 1, or a width from 1 to 4")
     if time <= LONGEST_DMFT:
         return Route(
             "dmft", lambda delta, seed, effort: _dmft(network, target, lr, time, delta, seed, samples * effort)

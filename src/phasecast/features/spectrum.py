@@ -32,7 +32,7 @@ from phasecast.features.law import CurvatureLaw
 
 NEAR = 1e-12  # relative distance to the pole of T that is kept
 LARGEST = 1e12  # u beyond which T is 1 wherever G > 0
-COARSE = 400  # points of the law of G that the density is computed from
+COARSE = 300  # points of the law of G that the density is computed from
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,7 +90,7 @@ def check_delta(delta: float) -> None:
 
 def zero_between(function: Callable[[float], float], low: float, high: float, accuracy: float = 1e-14) -> float:
     """Where a function of one number vanishes, to a relative ``accuracy``, between two ends with opposite signs."""
-    found: Any = scipy.optimize.brentq(function, low, high, xtol=accuracy * high, rtol=np.float64(max(accuracy, 1e-15)))
+    found: Any = scipy.optimize.brentq(function, low, high, xtol=accuracy * low, rtol=np.float64(max(accuracy, 1e-15)))
     return float(found)
 
 
@@ -118,7 +118,7 @@ def edge_place(law: CurvatureLaw, delta: float) -> float:
     first = last
     while excess(first) > 0:
         first /= 4
-    return zero_between(excess, first, last)
+    return zero_between(excess, first, min(4 * first, last))
 
 
 def bulk_point(law: CurvatureLaw, delta: float, u: float) -> float:
@@ -145,15 +145,15 @@ def stieltjes(law: CurvatureLaw, delta: float, z: float) -> float:
 def density(law: CurvatureLaw, delta: float, points: np.ndarray, width: float | None = None) -> np.ndarray:
     """The bulk's density at real ``points``, Im α(x + i·width)/π, by iterating α ← 1/(E[δG/(δ+Gα)] − z).
 
-    ``width`` is a hundredth of the range of the points if not given. The iteration starts at a large imaginary part,
-    where it contracts, and follows the solution down.
+    ``width`` is a three-thousandth of the range of the points if not given. The iteration starts at a large imaginary
+    part, where it contracts, and follows the solution down.
     """
     check_delta(delta)
     points = np.asarray(points, dtype=float)
-    smallest = float(np.ptp(points)) / 100 if width is None else width
+    smallest = float(np.ptp(points)) / 3000 if width is None else width
     G, share = _coarse(law)
     alpha: Any = np.full(points.shape, 1j)
-    for height in smallest * 4.0 ** np.arange(6, -1, -1):
+    for height in smallest * 8.0 ** np.arange(4, -1, -1):
         z = points + 1j * height
         for _ in range(60 if height > smallest else 400):
             alpha = 0.5 * alpha + 0.5 / ((delta * share * G / (delta + G * alpha[:, None])).sum(-1) - z)
@@ -176,12 +176,10 @@ def _place(law: CurvatureLaw, delta: float, z: float, at_edge: float) -> float:
         return bulk_point(law, delta, u) - z
 
     last = min(at_edge, LARGEST)
-    first = min(last, 1.0)
+    first = last
     while off(first) > 0:
         first /= 4
-    while off(last) < 0 and last < LARGEST:  # only for an edge at u = ∞
-        last *= 4
-    return zero_between(off, first, last)
+    return zero_between(off, first, min(4 * first, last))
 
 
 def _shifted(law: CurvatureLaw, latents: np.ndarray, delta: float, u: float) -> np.ndarray:
@@ -216,7 +214,7 @@ def _outliers(
         first = start
         while level(first) < 0:
             first /= 4
-        u = zero_between(level, first, start)
+        u = zero_between(level, first, min(4 * first, start))
         direction = np.linalg.eigh(_shifted(law, latents, delta, u))[1][:, index]
         direction = direction * (1.0 if direction[np.argmax(abs(direction))] > 0 else -1.0)
         squared = bent(law, u) ** 2

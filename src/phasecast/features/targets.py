@@ -104,7 +104,7 @@ def _checked(one: Target) -> Target:
     """Bad input unless h gives one finite number per point and is not constant."""
     z = np.random.default_rng(0).normal(size=(257, one.latents))
     try:
-        values = evaluate(one, "labels", z, np.zeros(257))
+        values = evaluate(one.link, "", z)
     except Exception as error:
         raise BadInput(f"the target '{one.name}' fails ({type(error).__name__}: {error})", HOW) from error
     if values.shape != (257,):

@@ -81,7 +81,7 @@ def _check_structure() -> Finding:
         return network.loss(network.predict((x @ weights)[:, None]), y).mean()
 
     with float64():
-        whole = np.asarray(jax.hessian(risk)(jnp.asarray(theta)))
+        whole = np.asarray(jax.jit(jax.hessian(risk))(jnp.asarray(theta)))
         G = np.asarray(network.curvature((x @ theta)[:, None], y))[:, 0]
     off = float(abs(whole - (x.T * G) @ x / 40).max())
     return holds(off < 1e-12, f"second derivatives of the risk differ from X^T G X/n by {off:.0e}")

@@ -99,7 +99,7 @@ def scalar_threshold(law: CurvatureLaw) -> float:
     changes = np.nonzero(signs[:-1] != signs[1:])[0]
     if not changes.size:
         raise OutsideRegime("the scalar equation has no solution", "use outlier_set")
-    u = zero_between(level, grid[changes[-1]], grid[changes[-1] + 1])
+    u = zero_between(level, float(grid[changes[-1]]), float(grid[changes[-1] + 1]))
     T = bent(law, u)
     if law.mean(T) > law.mean(T**2):
         raise OutsideRegime("the edge is above zero where the scalar equation is solved", "use outlier_set")
