@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import jax
 import jax.numpy as jnp
@@ -12,12 +13,13 @@ import pytest
 from phasecast.features.decoupled import decoupled
 from phasecast.features.dmft import dmft
 from phasecast.features.fixed_point import fixed_point
+from phasecast.features.mean_field import wide_dmft
 from phasecast.features.neuron import Network
 from phasecast.features.quadrature import initial_laws
 from phasecast.features.simulate import descend, draw_data, lowest_curvatures, over_draws, simulate, walk
 from phasecast.features.spectrum import hessian_spectrum
 from phasecast.features.targets import target
-from phasecast.features.wide import wide_dmft
+from phasecast.features.wide import wide_step_laws
 
 pytestmark = pytest.mark.bare
 
@@ -198,11 +200,22 @@ def test_a_wide_network_follows_its_own_limit():
     assert np.max(abs(still.value - theory.value) / (3 * still.error + 0.02 * theory.value + 1e-3)) > 2
 
 
-def test_a_wide_network_starts_at_quadrature():
-    network, one = Network("gelu", "square", width="wide"), target("tanh(z)**2")
-    exact = initial_laws(network, one)
+@pytest.mark.parametrize("time", [0, 1])
+def test_a_wide_network_is_that_of_quadrature_at_first(time):
+    network, one, delta = Network("gelu", "pseudo-huber", width="wide"), target("tanh(z)**2"), 3.0
+    exact = initial_laws(network, one) if time == 0 else wide_step_laws(network, one, 1.0, delta)
+    runs = [wide_dmft(network, one, delta, 1.0, time, units=32, seed=seed) for seed in range(4)]
     for block, law in enumerate(exact):
-        found = over_draws(
-            [hessian_spectrum(wide_dmft(network, one, 3.0, 1.0, 0, seed=s).law(0, block), 3.0).edge for s in range(4)]
-        )
-        assert abs(found.value - hessian_spectrum(law, 3.0).edge) < 3 * found.error + 1e-3
+        low = law.quantile(1e-3)  # beyond it quadrature sees what draws do not
+        there = hessian_spectrum(replace(law.clipped(low), lowest=low), delta)
+        laws = [run.law(time, block).clipped(low) for run in runs]
+        found = [hessian_spectrum(replace(one, lowest=low), delta) for one in laws]
+        for name in ("edge", "margin"):
+            each = over_draws([getattr(one, name) for one in found])
+            assert abs(each.value - getattr(there, name)) < 3 * each.error + 2e-3, (block, name)
+
+
+def test_a_wide_network_with_the_square_loss_says_that_g_is_unbounded():
+    run = wide_dmft(Network("gelu", "square", width="wide"), target("tanh(z)**2"), 3.0, 1.0, 1, samples=500)
+    assert np.isfinite(run.law(0).lowest)
+    assert run.law(1).lowest == -math.inf

@@ -26,7 +26,6 @@ from phasecast.features.routes import drawn as drawn_from
 from phasecast.features.spectrum import density, hessian_spectrum, stieltjes
 from phasecast.features.targets import target
 from phasecast.features.thresholds import crossing, outlier_set, scalar_threshold, scan
-from phasecast.features.wide import wide_dmft
 
 pytestmark = pytest.mark.bare
 
@@ -320,16 +319,3 @@ def test_one_step_of_a_wide_network():
     for block, law in enumerate(laws):
         for number, values in enumerate((law.G, law.G**2, law.G * law.hard[:, 0] ** 2)):
             agree([draw[block][number] for draw in seen], float(law.mean(values)), 1 / d)
-
-
-def test_two_derivations_of_a_wide_network_agree_after_a_step():
-    """The integral over neurons of the quadrature against the mean-field equations with 32 of each kind."""
-    network, one, delta, lr = Network("gelu", "pseudo-huber", "wide", b=0.2), target("z**2"), 3.0, 2.0
-    laws = one_step_laws(network, one, lr, delta, 0.7)
-    runs = [wide_dmft(network, one, delta, lr, 1, samples=3000, units=32, seed=seed) for seed in range(6)]
-    for block, law in enumerate(laws):
-        drawn = [run.law(1, block) for run in runs]
-        for moment in (lambda x: x.G, lambda x: x.G**2, lambda x: x.G * x.hard[:, 0] ** 2):
-            expected = float(law.mean(moment(law)))
-            agree([float(found.mean(moment(found))) for found in drawn], expected, abs(expected) / 200)
-        agree([hessian_spectrum(found, delta).margin for found in drawn], hessian_spectrum(law, delta).margin, 1e-3)

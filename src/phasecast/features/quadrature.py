@@ -133,7 +133,7 @@ def one_step_laws(
     """The law after one step of gradient descent with n = δd examples."""
     check_delta(delta)
     if network.width == "wide":
-        from phasecast.features.wide_step import wide_step_laws
+        from phasecast.features.wide import wide_step_laws
 
         return wide_step_laws(network, target, lr, delta, fineness)
     V, z, y, _, weights = start_points(network, target, fineness)

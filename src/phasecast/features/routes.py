@@ -23,10 +23,10 @@ from phasecast.features.decoupled import decoupled
 from phasecast.features.dmft import dmft
 from phasecast.features.fixed_point import FixedPoint, fixed_point
 from phasecast.features.law import CurvatureLaw
+from phasecast.features.mean_field import wide_dmft
 from phasecast.features.neuron import Network
 from phasecast.features.quadrature import blocks, initial_laws, one_step_laws, settled_laws
 from phasecast.features.targets import Target
-from phasecast.features.wide import wide_dmft
 
 LONGEST_DMFT = 40
 UNITS = 16  # neurons of each kind that stand for a wide network
