@@ -27,7 +27,8 @@ NAMES = {
     "union volume_scaling",
     "phasecast.features": "CurvatureLaw Data Descent Extremes FixedPoint HessianSpectrum Network Outlier PRESETS "
     "Target Threshold Trajectory WideTrajectory activation algorithmic_threshold decoupled density descend dmft "
-    "draw_data finite_size fixed_point half_success hessian_spectrum initial_laws loss lowest_curvatures one_step_laws outlier_set over_draws "
+    "draw_data finite_size fixed_point half_success hessian_spectrum initial_laws loss lowest_curvatures one_step_laws "
+    "outlier_set over_draws "
     "scalar_threshold simulate stieltjes successes target threshold wide_dmft",
     "phasecast.grokking": "Network Piece Task checkpoint_steps crossings effective_width grokking_severity mlp "
     "quadratic split task train transformer",

@@ -120,9 +120,7 @@ def initial_laws(network: Network, target: Target, fineness: float = 1.0) -> tup
     own = V[:, :1] if network.width == "wide" else V
     rest = np.hstack([own / network.initial_norm, z @ target.easy])
     return tuple(
-        CurvatureLaw(
-            G[:, j], z @ target.hard, weights, curvature_floor(network, target, j, moved=False), block=j, rest=rest
-        )
+        CurvatureLaw(G[:, j], z @ target.hard, weights, curvature_floor(network, target, j), block=j, rest=rest)
         for j in blocks(network)
     )
 
@@ -192,7 +190,7 @@ def blocks(network: Network) -> list[int]:
     return [j for j, kind in enumerate(kinds) if kinds.index(kind) == j]
 
 
-def curvature_floor(network: Network, target: Target, block: int = 0, *, moved: bool = True) -> float:
+def curvature_floor(network: Network, target: Target, block: int = 0, *, moved: bool = False) -> float:
     """The infimum of G_j over all preactivations and labels, −inf where it keeps falling.
 
     Looked for where nothing is beyond 10, and then beyond 40, standard deviations: a G that still falls by a tenth
