@@ -18,6 +18,7 @@ COMMANDS = {
     "coefficient": "exact learning coefficient λ and multiplicity of a network or a polynomial",
     "llc": "sampled learning coefficient λ̂ of your own model, with an error bar",
     "curve": "learning curve of a two-layer network on power-law data, with plateau, escape and slope",
+    "threshold": "how many examples per dimension a network needs to see the hidden directions of a target",
     "run": "run a recipe; finished runs are returned, interrupted ones go on",
     "sweep": "run a recipe over a grid, values in step, or seeds",
     "runs": "list, show, resume, remove and export runs",

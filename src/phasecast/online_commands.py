@@ -39,7 +39,7 @@ def curve(
 
     grid = _grid(alphas)
     if plot is not None:
-        _check_plot(plot)
+        check_plot(plot)
     spectrum = None if spectrum_of is None else online.Spectrum.from_data(online.load_data(spectrum_of))
     found = online.curve(
         students, teachers, modes=modes, exponent=exponent, spectrum=spectrum, lr=lr, sigma=sigma, inputs=inputs,
@@ -47,7 +47,7 @@ def curve(
     )  # fmt: skip
     content = found.plain()
     if plot is not None and found.status is not Status.REFUSED:
-        _draw(found, plot)
+        draw(found, plot, "curve")
         content["plot"] = str(plot)
     if json:
         print(jsonlib.dumps(content, ensure_ascii=False, allow_nan=False), file=sys.__stdout__, flush=True)
@@ -74,7 +74,7 @@ def _grid(text: str):
     return np.linspace(first, last, number)
 
 
-def _check_plot(path: Path) -> None:
+def check_plot(path: Path) -> None:
     """Say before computing what would fail after it."""
     from phasecast.core.errors import BadInput
 
@@ -84,7 +84,7 @@ def _check_plot(path: Path) -> None:
         raise BadInput(f"there is no folder {path.absolute().parent}", "make it first")
 
 
-def _draw(found, path: Path) -> None:
+def draw(found, path: Path, name: str) -> None:
     from phasecast.core.errors import BadInput
     from phasecast.report.style import style, to_svg
 
@@ -92,7 +92,7 @@ def _draw(found, path: Path) -> None:
         figure = found.figure()
         try:
             if path.suffix == ".svg":
-                path.write_text(to_svg(figure, "curve"))
+                path.write_text(to_svg(figure, name))
             else:
                 figure.savefig(path)
         except OSError as error:

@@ -14,7 +14,15 @@ from phasecast.core.errors import BadInput
 ALL = claims.all_claims()
 
 
-DEAR = ("scaling/eq-12", "scaling/eq-17", "scaling/figure-1", "scaling/forty-units", "grokking/biases")
+DEAR = (
+    "scaling/eq-12",
+    "scaling/eq-17",
+    "scaling/figure-1",
+    "scaling/forty-units",
+    "grokking/biases",
+    "features/predictive",
+    "features/sub-optimal",
+)
 QUICK = tuple(f"scaling/figure-{number}" for number in (7, 8, 9, 11))  # closed forms; other figures solve or simulate
 
 
@@ -22,7 +30,7 @@ def marked(claims: dict[str, Claim]) -> list:
     """Every claim; those whose check trains or solves much take longer than the suite allows."""
 
     def slow(name: str, claim: Claim) -> bool:
-        trains = isinstance(claim.check, RecipeCheck) and claim.check.recipe.startswith("grokking")
+        trains = isinstance(claim.check, RecipeCheck) and claim.check.recipe.startswith(("feature", "grokking"))
         return trains or name in DEAR or (name.startswith("scaling/figure-") and name not in QUICK)
 
     return [pytest.param(name, marks=pytest.mark.slow if slow(name, claim) else ()) for name, claim in claims.items()]

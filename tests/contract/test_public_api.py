@@ -12,8 +12,8 @@ pytestmark = pytest.mark.bare
 
 NAMES = {
     "phasecast": "BadInput Comparison LLC Measurement PhasecastError Prediction Problem Refused Status Verdict claims "
-    "coefficients core demo grokking lab llc llc_sweep llc_trajectory local_free_energy models online report sampling "
-    "torch",
+    "coefficients core demo features grokking lab llc llc_sweep llc_trajectory local_free_energy models online report "
+    "sampling torch",
     "phasecast.core": "Claim ClaimVerdict Comparison Finding Measurement Prediction Problem RecipeCheck Result Status "
     "Verdict float64",
     "phasecast.models": "LANDSCAPES Landscape fourier_solution gibbs_coefficient matrix_product modular_table "
@@ -25,6 +25,11 @@ NAMES = {
     "monomial newton nmf ntk_coefficient of_landscape product quadratic rank_mod_prime "
     "reduced_rank relu reparametrise sgd_temperature sum_of_powers symmetric_factorisation tanh temperature_ladder "
     "union volume_scaling",
+    "phasecast.features": "CurvatureLaw Data Descent Extremes FixedPoint HessianSpectrum Network Outlier PRESETS "
+    "Target Threshold Trajectory WideTrajectory activation algorithmic_threshold decoupled density descend dmft "
+    "draw_data finite_size fixed_point half_success hessian_spectrum initial_laws loss lowest_curvatures one_step_laws "
+    "outlier_set over_draws "
+    "scalar_threshold simulate stieltjes successes target threshold wide_dmft",
     "phasecast.grokking": "Network Piece Task checkpoint_steps crossings effective_width grokking_severity mlp "
     "quadratic split task train transformer",
     "phasecast.online": "Curve ExponentFit Forecast OrderParameters Plateau PlateauLength Spectrum asymptotic_curve "
@@ -74,6 +79,11 @@ SIGNATURES = {
     "online.solve": "(order_parameters, spectrum, lr, alphas, activation='erf', order=1, *, rtol=1e-08, step=None)",
     "online.linear_curve": "(modes, exponent, lr, sigma, alphas, trained=None)",
     "online.plateau": "(T1)",
+    "features.threshold": "(target, activation='gelu', loss='pseudo-huber', *, lr=0.5, time=0, width=1, a=1.0, b=0.0, "
+    "initial_norm=1.0, noise=0.0, latents=None, delta=None, simulate=None, seeds=8, samples=20000, up_to=64.0, "
+    "curves=False)",
+    "features.target": "(choice, *, latents=None, noise=0.0)",
+    "features.hessian_spectrum": "(law, delta)",
     "llc": "(loss, params=None, data=None, *, n=None, nbeta=None, gamma=None, prior=None, only=None, sampler='auto', "
     "chains=8, target=0.02, max_grads=None, seed=0)",
     "torch.llc": "(module, data, loss, *, n=None, nbeta=None, gamma=None, prior=None, only=None, sampler='auto', "

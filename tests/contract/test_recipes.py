@@ -23,7 +23,10 @@ from phasecast.lab.spec import make_spec, parse_assignments, parse_axes
 pytestmark = pytest.mark.bare
 
 
-STUDIES = ("grokking-coefficient", "grokking-mirror", "grokking-sampler", "grokking-width")  # they compile for long
+STUDIES = (
+    "feature-grokking", "feature-scan", "feature-spectrum", "feature-success", "grokking-coefficient",
+    "grokking-mirror", "grokking-sampler", "grokking-width",
+)  # they compile for long  # fmt: skip
 
 
 @pytest.fixture(

@@ -146,6 +146,12 @@ class Recipe:
 
 
 RECIPES: dict[str, str] = {
+    "feature-diagram": "phasecast.lab.recipes.feature_diagram",
+    "feature-grokking": "phasecast.lab.recipes.feature_grokking",
+    "feature-overlap": "phasecast.lab.recipes.feature_overlap",
+    "feature-scan": "phasecast.lab.recipes.feature_scan",
+    "feature-spectrum": "phasecast.lab.recipes.feature_spectrum",
+    "feature-success": "phasecast.lab.recipes.feature_success",
     "grokking": "phasecast.lab.recipes.grokking",
     "grokking-coefficient": "phasecast.lab.recipes.grokking_coefficient",
     "grokking-data": "phasecast.lab.recipes.grokking_data",

@@ -1,0 +1,167 @@
+"""``phasecast threshold``: what it prints, what it refuses, and that it is the library's answer."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+from phasecast import features
+
+SETTING = ("threshold", "--target", "z**2", "--activation", "gelu", "--loss", "pseudo-huber", "--lr", 0.5)
+
+
+def test_the_threshold_at_the_start_with_the_spectrum_at_one_delta(command_json, tmp_path):
+    figure = tmp_path / "threshold.svg"
+    found = command_json(*SETTING, "--time", 0, "--delta", 10, "--plot", figure)
+    assert found["delta_star"] == found["value"] == pytest.approx(1.69276, abs=1e-4)
+    assert (found["method"], found["status"], found["time"]) == ("quadrature", "ok", 0)
+    assert found["error"] < 1e-6
+    assert found["edge"] == pytest.approx(-0.220486, abs=1e-4)
+    assert found["outlier"] == pytest.approx(-0.298327, abs=1e-4)
+    assert found["overlap2"] == pytest.approx(0.680258, abs=1e-4)
+    assert found["margin"] < 0
+    assert found["outliers"][0]["informative"]
+    assert found["intervals"][0][0] == found["delta_star"]
+    assert found["simulation"] is None
+    assert figure.read_text().lstrip().startswith("<?xml")
+
+
+def test_below_the_threshold_there_is_no_outlier(command_json):
+    found = command_json(*SETTING, "--delta", 1.2)
+    assert found["outlier"] is None
+    assert found["overlap2"] is None
+    assert found["outliers"] == []
+    assert found["margin"] > 0
+    assert found["edge"] < 0
+
+
+def test_what_is_measured_stands_beside(command_json):
+    found = command_json(*SETTING, "--time", 2, "--delta", 8, "--simulate", 150, "--seeds", 6, "--samples", 4000)
+    measured = found["simulation"]
+    assert (measured["dimension"], measured["steps"], measured["seeds"]) == (150, 2, 6)
+    assert abs(measured["outlier"] - found["outlier"]) < 4 * math.hypot(measured["outlier_error"], 2 / 150)
+    assert abs(measured["overlap2"] - found["overlap2"]) < 4 * math.hypot(measured["overlap2_error"], 5 / 150)
+    assert found["method"] == "dmft"
+    assert found["error_kind"] == "seeds"
+    assert 1.7 < found["delta_star"] < 3
+    assert 0 < found["error"] < 0.3
+
+
+def test_a_wide_network_and_several_latents(command_json):
+    wide = command_json(
+        "threshold", "--target", "tanh(z)**2", "--activation", "gelu", "--loss", "square", "--width", "wide"
+    )
+    assert wide["delta_star"] == pytest.approx(1.85899, abs=1e-3)
+    both = command_json("threshold", "--target", "z1*z2", "--delta", 10)
+    assert len(both["outliers"][0]["direction"]) == 2
+    assert both["intervals"][0][1] < 100  # the set ends: much data has no negative direction
+
+
+def test_where_g_has_no_lower_bound_no_single_number_is_given(command):
+    code, out, _ = command("threshold", "--target", "z**2", "--loss", "square", "--delta", 10, "--seeds", 8,
+                           "--up-to", 16, "--json")  # fmt: skip
+    found = json.loads(out)
+    assert code == 0
+    assert found["status"] == "warning"
+    assert found["delta_star"] is None
+    assert found["edge"] is None
+    assert "unbounded below" in found["reasons"][0]
+    table = found["unbounded"]
+    assert table["raw"] == {"delta_star": None}
+    assert table["clipped"]["0.01"] < table["clipped"]["0.001"] < table["clipped"]["0.0001"]
+    assert table["finite_d_spectrum"]["3000"]["edge"] < table["finite_d_spectrum"]["300"]["edge"]  # it falls with d
+    code, out, _ = command("threshold", "--target", "z**2", "--loss", "square", "--seeds", 2, "--up-to", 4)
+    assert "clipped" in out
+    assert "finite d" in out
+
+
+def test_no_crossing_is_refused_and_says_where_it_looked(command):
+    code, out, _ = command("threshold", "--target", "tanh(z)**2", "--activation", "tanh", "--loss", "square", "--json")
+    found = json.loads(out)
+    assert code == 3
+    assert found["status"] == "refused"
+    assert found["delta_star"] is None
+    assert "from 0.01 to 10000" in found["reasons"][0]
+    code, out, _ = command(*SETTING, "--time", 3, "--up-to", 1.1, "--samples", 2000, "--seeds", 2, "--json")
+    found = json.loads(out)
+    assert code == 3
+    assert "from 0.5 to 1.1" in found["reasons"][0]
+    assert "up_to" in found["reasons"][0]
+    code, out, _ = command("threshold", "--target", "z", "--json")
+    assert code == 3
+    assert "easy" in json.loads(out)["reasons"][0]
+
+
+def test_it_prints_a_table_for_people(command):
+    code, out, _ = command(*SETTING, "--delta", 10)
+    assert code == 0
+    for words in ("δ*", "1.69275668", "quadrature", "outlier -0.298327", "outlier for δ in"):
+        assert words in out
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (("--activation", "gelo"), "did you mean 'gelu'"),
+        (("--activation", "relu"), "no second derivative"),
+        (("--loss", "absolute"), "no second derivative"),
+        (("--target", "3"), "not a function of z"),
+        (("--target", "z1*z4"), "at most 3 latents"),
+        (("--target", "__import__('os')"), "unknown function"),
+        (("--delta", 0), "n/d > 0"),
+        (("--delta", -3), "n/d > 0"),
+        (("--lr", 0), "η > 0"),
+        (("--time", "soon"), "steps"),
+        (("--time", -1), "steps"),
+        (("--width", 5), "1 to 4"),
+        (("--width", "narrow"), "1 to 4, or wide"),
+        (("--width", "wide", "--time", "inf"), "up to t = 40"),
+        (("--noise", -1), "≥ 0"),
+        (("--seeds", 1), "≥ 2"),
+        (("--simulate", 3), "≥ 20"),
+        (("--up-to", 0), "above 1"),
+        (("--initial-norm", 0), "> 0"),
+        (("--plot", "threshold.txt"), ".svg"),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_2(command, change, words):
+    given = dict(zip(SETTING[1::2], SETTING[2::2], strict=True))
+    given.update(zip(change[::2], change[1::2], strict=True))
+    code, out, err = command("threshold", *[word for pair in given.items() for word in pair], "--json")
+    assert code == 2
+    assert out == ""
+    assert words in err
+    assert len(err.strip().splitlines()) == 1
+
+
+def test_a_result_comes_back_from_json():
+    found = features.threshold("z**2", delta=10.0, curves=True)
+    again = features.Threshold.from_json(found.to_json())
+    assert again == found
+    assert again.spectrum["edge"] == found.spectrum["edge"]
+    assert again.figure().axes
+
+
+@pytest.mark.slow
+def test_reference_thresholds_after_some_steps():
+    five, twenty = (features.threshold("z**2", time=time, lr=0.5) for time in (5, 20))
+    assert abs(float(five.value) - 2.88) < 0.1 + 3 * float(five.error)
+    assert abs(float(twenty.value) - 5.2) < 0.25 + 3 * float(twenty.error)
+    assert five.error < 0.05
+    assert twenty.error < 0.2
+
+
+@pytest.mark.slow
+def test_the_end_of_training_by_the_fixed_point_and_by_descent():
+    """Softplus settles: the fixed point has the threshold, and no outlier at δ = 12; GeLU does not settle."""
+    found = features.threshold("minimum(z**2, 3)", "softplus", "square", time=math.inf, delta=12.0, up_to=32.0)
+    assert found.method == "fixed-point"
+    assert found.spectrum["margin"] == pytest.approx(0.0376, abs=2e-4)
+    assert found.spectrum["edge"] > 0
+    assert np.isfinite(found.value)
+    gelu = features.threshold("z**2", time=math.inf, lr=0.5, up_to=32.0)
+    assert gelu.method == "decoupled"
+    assert 8 < float(gelu.value) < 13
