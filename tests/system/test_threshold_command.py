@@ -118,7 +118,7 @@ def test_it_prints_a_table_for_people(command):
         (("--time", -1), "steps"),
         (("--width", 5), "1 to 4"),
         (("--width", "narrow"), "1 to 4, or wide"),
-        (("--width", "wide", "--time", 5), "t = 0 and 1"),
+        (("--width", "wide", "--time", "inf"), "up to t = 40"),
         (("--noise", -1), "≥ 0"),
         (("--seeds", 1), "≥ 2"),
         (("--simulate", 3), "≥ 20"),

@@ -7,6 +7,7 @@ from phasecast.features.fixed_point import FixedPoint, fixed_point
 from phasecast.features.forecast import threshold
 from phasecast.features.functions import activation, loss
 from phasecast.features.law import CurvatureLaw
+from phasecast.features.mean_field import WideTrajectory, wide_dmft
 from phasecast.features.neuron import Network
 from phasecast.features.quadrature import initial_laws, one_step_laws
 from phasecast.features.result import Threshold
@@ -21,6 +22,7 @@ from phasecast.features.simulate import (
     simulate,
 )
 from phasecast.features.spectrum import HessianSpectrum, Outlier, density, hessian_spectrum, stieltjes
+from phasecast.features.success import finite_size, half_success, successes
 from phasecast.features.targets import PRESETS, Target, target
 from phasecast.features.thresholds import outlier_set, scalar_threshold
 
@@ -37,6 +39,7 @@ __all__ = [
     "Target",
     "Threshold",
     "Trajectory",
+    "WideTrajectory",
     "activation",
     "algorithmic_threshold",
     "decoupled",
@@ -44,7 +47,9 @@ __all__ = [
     "descend",
     "dmft",
     "draw_data",
+    "finite_size",
     "fixed_point",
+    "half_success",
     "hessian_spectrum",
     "initial_laws",
     "loss",
@@ -55,6 +60,8 @@ __all__ = [
     "scalar_threshold",
     "simulate",
     "stieltjes",
+    "successes",
     "target",
     "threshold",
+    "wide_dmft",
 ]

@@ -78,7 +78,7 @@ def threshold(
     _check(chosen, lr, delta, simulate, up_to)
     whole_number("seeds", seeds, 2)
     route = route_for(network, chosen, lr, time, samples)
-    floors = [curvature_floor(network, chosen, block) for block in blocks(network)]
+    floors = [curvature_floor(network, chosen, block, moved=time > 0) for block in blocks(network)]
     if -math.inf in floors:
         found = side_by_side(network, chosen, route, time, delta, seeds, up_to)
     elif not chosen.hard.shape[1]:
@@ -166,32 +166,36 @@ def _along(route: Route, time: float, seeds: int, up_to: float) -> Threshold:
     name = f"δ*({time:g})"
     looked = scan(_safe(lambda delta: least_margin(route.laws(delta, 0, QUICK if route.random else CHECK), delta)),
                   _grid(up_to))  # fmt: skip
-    return _refine(
-        route, time, looked, name, lambda delta, seed: [least_margin(route.laws(delta, seed, 1.0), delta)], seeds
-    )
+    margins: Margins = lambda delta, seed: [least_margin(route.laws(delta, seed, 1.0), delta)]  # noqa: E731
+    return _refine(route, time, looked, name, margins, seeds, looked.first)
 
 
 def _at_the_end(network: Network, chosen: Target, lr: float, route: Route, seeds: int, up_to: float) -> Threshold:
     """t = ∞: by the fixed point where it exists on both sides of the crossing, else by decoupled descent."""
-    settled: dict[float, bool] = {}
-
-    def quick(delta: float) -> float:
-        laws = fixed_point_laws(network, chosen, delta, CHECK)
-        settled[delta] = laws is not None
-        return least_margin(laws if laws is not None else route.laws(delta, 0, 0.5), delta)
-
-    looked = scan(_safe(quick), _grid(up_to))
-    bracket = looked.first
-    if bracket is not None and settled.get(bracket[0]) and settled.get(bracket[1]):
+    looked = scan(_safe(lambda delta: least_margin(route.laws(delta, 0, 0.5), delta)), _grid(up_to))
+    settled = None if looked.first is None else _settled_bracket(network, chosen, looked.first)
+    if settled is not None:
         ends = Route("fixed-point", lambda delta, seed, effort: _end(network, chosen, delta, effort), random=False)
-        return _refine(
-            ends, math.inf, looked, "δ_NN", lambda delta, seed: [least_margin(ends.laws(delta, 0, 1.0), delta)], seeds
-        )
+        exact: Margins = lambda delta, seed: [least_margin(ends.laws(delta, 0, 1.0), delta)]  # noqa: E731
+        return _refine(ends, math.inf, looked, "δ_NN", exact, seeds, settled)
 
     def later(delta: float, seed: int) -> list[float]:
         return [least_margin(laws, delta) for laws in decoupled_laws(network, chosen, lr, LONG, delta, seed)]
 
-    return _refine(route, math.inf, looked, "δ_NN", later, seeds)
+    return _refine(route, math.inf, looked, "δ_NN", later, seeds, looked.first)
+
+
+def _settled_bracket(network: Network, chosen: Target, rough: Interval) -> Interval | None:
+    """A bracket of the crossing at whose ends training settles at a fixed point; the rough one may be a step off."""
+    for wider in (1.0, RATIO):
+        ends = (rough[0] / wider, rough[1] * wider)
+        laws = [fixed_point_laws(network, chosen, end) for end in ends]
+        if None in laws:
+            return None
+        low, high = (least_margin(one, end) for one, end in zip(laws, ends, strict=True) if one is not None)
+        if low >= 0 > high:
+            return ends
+    return None
 
 
 def _end(network: Network, chosen: Target, delta: float, effort: float) -> Laws:
@@ -201,20 +205,23 @@ def _end(network: Network, chosen: Target, delta: float, effort: float) -> Laws:
     return laws
 
 
-def _refine(route: Route, time: float, looked: Scan, name: str, margins: Margins, seeds: int) -> Threshold:
-    """δ* of every seed at every time of ``margins``, from three margins around the crossing of the scan."""
+def _refine(
+    route: Route, time: float, looked: Scan, name: str, margins: Margins, seeds: int, bracket: Interval | None
+) -> Threshold:
+    """δ* within the bracket that a scan found, with the words for where there is none."""
     searched = (looked.deltas[0], looked.deltas[-1])
     curves = {"margins": {"scan": (list(looked.deltas), list(looked.margins))}}
-    if looked.first is None:
-        words = "has an outlier at every δ" if looked.margins[0] < 0 else "finds no outlier at any δ"
-        way = "look above with up_to" if looked.margins[-1] >= 0 else "δ* is below; it is not resolved"
-        reasons = [f"the search {words} from {searched[0]:g} to {searched[1]:.4g}; {way}"]
+    if bracket is None:
+        below = looked.margins[0] < 0
+        words = f"at δ = {searched[0]:g} there is an outlier already" if below else "no outlier appears"
+        way = "δ* is below, where the limit is of little use" if below else "look further with up_to"
+        reasons = [f"{words} in the search from {searched[0]:g} to {searched[1]:.4g}; {way}"]
         return _refused(reasons, route, time, searched, curves)
-    found, error, more = (_exact if not route.random else _over_seeds)(route, looked.first, margins, seeds)
+    found, error, more = (_exact if not route.random else _over_seeds)(route, bracket, margins, seeds)
     if "margins" in more:
         curves["margins"]["seeds"] = more.pop("margins")
     if not (math.isfinite(found) and math.isfinite(error)):
-        low, high = looked.first
+        low, high = bracket
         reasons = [f"the seeds disagree about a crossing between {low:.4g} and {high:.4g}; use more samples or seeds"]
         return _refused(reasons, route, time, searched, curves)
     reasons = []

@@ -190,11 +190,12 @@ def blocks(network: Network) -> list[int]:
     return [j for j, kind in enumerate(kinds) if kinds.index(kind) == j]
 
 
-def curvature_floor(network: Network, target: Target, block: int = 0) -> float:
+def curvature_floor(network: Network, target: Target, block: int = 0, *, moved: bool = False) -> float:
     """The infimum of G_j over all preactivations and labels, −inf where it keeps falling.
 
     Looked for where nothing is beyond 10, and then beyond 40, standard deviations: a G that still falls by a tenth
-    between the two is taken to be unbounded below.
+    between the two is taken to be unbounded below. With ``moved`` the output of a wide network may be anything, as it
+    is after a step; at the start it is zero.
     """
     V = network.initial_norm * np.sinh(np.linspace(-1, 1, 201) * math.asinh(50 * FAR)) / 50
     per_axis = {1: 81, 2: 21, 3: 9}[target.latents]
@@ -203,6 +204,11 @@ def curvature_floor(network: Network, target: Target, block: int = 0) -> float:
     eps = np.repeat([0.0] if target.noise == 0 else [-FAR, -NEAR, 0.0, NEAR, FAR], len(z))
     z = np.tile(z, (len(eps) // len(z), 1))
     y = evaluate(target, "labels", z, eps)
+    if network.width == "wide" and moved:
+        near, far = (
+            _wide_floor(network, y, np.maximum(abs(z).max(1), abs(eps)), block, reach) for reach in (NEAR, FAR)
+        )
+        return -math.inf if near - far > 0.1 * (1 + abs(near)) else far
     alone = network.size == 1 or network.width == "wide"
     others = np.zeros(1) if alone else network.initial_norm * np.array([-FAR, -NEAR, -1.0, 0.0, 1.0, NEAR, FAR])
     at, which, beside = (index.ravel() for index in np.indices((V.size, y.size, others.size)))
@@ -215,6 +221,15 @@ def curvature_floor(network: Network, target: Target, block: int = 0) -> float:
     )  # fmt: skip
     near, far = float(G[reach <= NEAR].min()), float(G.min())
     return -math.inf if near - far > 0.1 * (1 + abs(near)) else far
+
+
+def _wide_floor(network: Network, y: np.ndarray, size: np.ndarray, block: int, reach: float) -> float:
+    """The least a_j ℓ'(f, y) σ''(V): of products of a slope and a bend, which vary apart, one of the four extremes."""
+    outputs, seen = np.linspace(-reach, reach, 41), y[size <= reach]
+    slopes = evaluate(network.loss, "first", np.repeat(outputs, seen.size), np.tile(seen, outputs.size))
+    bends = evaluate(network.activation, "second", np.linspace(-reach, reach, 2001) + network.b_each[block])
+    products = np.outer([slopes.min(), slopes.max()], [bends.min(), bends.max()])
+    return float((network.a_each[block] * products).min())
 
 
 def start_points(

@@ -4,7 +4,7 @@
 | --- | --- | --- |
 | 0 and 1 | quadrature | a coarser grid |
 | 2 to 40 | dynamical mean-field theory | seeds |
-| beyond | gradient descent on decoupled labels | seeds, and a finite dimension |
+| beyond (not for wide networks) | gradient descent on decoupled labels | seeds, and a finite dimension |
 | ∞ | the fixed point where there is one, else decoupled descent until the margin settles | node sets, or seeds |
 """
 
@@ -23,13 +23,15 @@ from phasecast.features.decoupled import decoupled
 from phasecast.features.dmft import dmft
 from phasecast.features.fixed_point import FixedPoint, fixed_point
 from phasecast.features.law import CurvatureLaw
+from phasecast.features.mean_field import wide_dmft
 from phasecast.features.neuron import Network
 from phasecast.features.quadrature import blocks, initial_laws, one_step_laws, settled_laws
 from phasecast.features.targets import Target
 
 LONGEST_DMFT = 40
+UNITS = 16  # neurons of each kind that stand for a wide network
 EXAMPLES = 6000  # of decoupled descent: the noise of a margin is theirs
-DIMENSIONS = (100, 2000)  # least and most
+DIMENSIONS = (100, 1000)  # least and most
 LONG = (200, 400, 800)  # steps at which decoupled descent is looked at for t → ∞
 
 Laws = tuple[CurvatureLaw, ...]
@@ -58,11 +60,16 @@ def route_for(network: Network, target: Target, lr: float, time: float, samples:
         return Route(
             "quadrature", lambda delta, seed, effort: one_step_laws(network, target, lr, delta, effort), random=False
         )
-    if network.width == "wide":
-        raise OutsideRegime("a wide network is known at t = 0 and 1 only", "use --time 0 or 1, or a width from 1 to 4")
+    wide = network.width == "wide"
     if time <= LONGEST_DMFT:
+        chosen = _wide if wide else _dmft
         return Route(
-            "dmft", lambda delta, seed, effort: _dmft(network, target, lr, time, delta, seed, samples * effort)
+            "dmft", lambda delta, seed, effort: chosen(network, target, lr, time, delta, seed, samples * effort)
+        )
+    if wide:
+        raise OutsideRegime(
+            f"a wide network is known up to t = {LONGEST_DMFT}",
+            f"use --time 0 to {LONGEST_DMFT}, or a width from 1 to 4",
         )
     times = LONG if math.isinf(time) else (int(time),)
     return Route(
@@ -84,6 +91,14 @@ def check_time(time: float) -> float:
 
 def _dmft(network: Network, target: Target, lr: float, time: float, delta: float, seed: int, samples: float) -> Laws:
     run = dmft(network, target, delta, lr, int(time), samples=max(round(samples), 100), seed=seed)
+    if run.status is Status.REFUSED:
+        raise Refused(run.reasons[0])
+    return tuple(run.law(int(time), block) for block in blocks(network))
+
+
+def _wide(network: Network, target: Target, lr: float, time: float, delta: float, seed: int, samples: float) -> Laws:
+    fewer = max(round(samples / 8), 100)  # each carries all the units
+    run = wide_dmft(network, target, delta, lr, int(time), samples=fewer, units=UNITS, seed=seed)
     if run.status is Status.REFUSED:
         raise Refused(run.reasons[0])
     return tuple(run.law(int(time), block) for block in blocks(network))

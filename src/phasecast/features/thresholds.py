@@ -138,7 +138,7 @@ class Scan:
             found.append((start, self.deltas[-1]))
         if refined is not None and found and self.first is not None:
             place = next(i for i, (low, _) in enumerate(found) if self.first[0] <= low <= self.first[1])
-            found[place] = (refined, found[place][1])
+            found[place] = (refined, max(found[place][1], refined))
         return tuple(found)
 
 

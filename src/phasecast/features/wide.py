@@ -69,7 +69,7 @@ def wide_step_laws(
     for block, sign in enumerate((1.0, -1.0)):
         there = moved(sign, V[:, 0], pull, kappa, noise[:, 0])
         G = sign * a * after * evaluate(network.activation, "second", there + b)
-        floor = curvature_floor(network, target, block)
+        floor = curvature_floor(network, target, block, moved=True)
         laws.append(CurvatureLaw(G, z @ target.hard, weights, floor, time=1.0, delta=delta, block=block))
     return tuple(laws)
 
