@@ -192,7 +192,7 @@ def polygon_network(corners: int, hidden: int) -> Data:
     w = np.zeros((H, 2))
     w[:m] = np.stack([np.cos(angle), np.sin(angle)], axis=1)
     on = (np.arange(H) < m).astype(float)
-    return {"w": w, "b": -on / 3, "q": on, "c": np.zeros(())}
+    return {"w": w, "b": np.where(on, -1 / 3, 0.0), "q": on, "c": np.zeros(())}
 
 
 def network_data(truth: Data, n: int, seed: int, *, activation: Activation = "relu", noise: float = 1.0) -> Data:

@@ -67,8 +67,8 @@ def tempered(
     swap: whether neighbours in β exchange places.
     pointwise: keep the log-likelihood of every observation at β = 1 too, at every ``thin``-th step.
 
-    Group ``sample_stats`` has nL in float64, the share of divergent steps, mean acceptance and the share of exchanges
-    taken; ``posterior`` the parameters; ``log_likelihood`` the pointwise one.
+    Group ``sample_stats`` has nL in float64, the share of divergent steps, mean acceptance, the share of exchanges
+    taken, and ``best``, nL where chains from the truth began; ``posterior`` has the parameters.
 
     >>> from phasecast.posterior.models import linear, linear_data
     >>> tree = tempered(linear(2), linear_data([[[1.0, 0.0]]], 50, seed=0), [0.5, 1.0], draws=20, warmup=0)
@@ -233,6 +233,7 @@ def _ladder(
     _, (losses, means, kept) = jax.lax.scan(several, places, (numbers, jax.random.split(for_draws, shape)))
     stats = {name: values.mean(0) for name, values in means.items()}
     stats["nL"] = jnp.moveaxis(losses.reshape(-1, rungs, chains), 0, -1)
+    stats["best"] = model.total_loss(best, summary)
     return stats, jax.tree.map(lambda leaf: jnp.moveaxis(leaf, 0, 2), kept)
 
 
@@ -394,7 +395,7 @@ def _tree(
         "start": ("chain", np.array([STARTS[number % 2] for number in range(chains)])),
     }
     traces = xr.Dataset(
-        {name: (dims + ("draw",) * (values.ndim - 3), values) for name, values in stats.items()},
+        {name: ((*dims, "draw")[: values.ndim], values) for name, values in stats.items()},
         coords=coords | {"draw": np.arange(draws)},
         attrs={"sampler": kind, "model": model.name},
     )
