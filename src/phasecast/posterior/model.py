@@ -32,7 +32,7 @@ class Model:
     init: ``key -> params``, a draw from the prior.
     predict: ``(params, data) -> (n, …)``, the mean prediction for the inputs in ``data``.
     observed: ``data -> (n, …)``, the outputs that ``predict`` is about.
-    summarise: ``data -> summary``, sufficient statistics; without it the summary is the data.
+    summarise: ``data -> summary``, sufficient statistics, of one data set, not compiled; without it, the data.
     loss: ``(params, summary) -> scalar``, nL = −Σ log p from the summary.
     gibbs: ``(key, params, summary, beta) -> params``, an update that leaves the posterior at β as it is.
     live_units: ``(params, data) -> scalar``, hidden units that do something on the data.

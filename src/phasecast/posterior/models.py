@@ -54,10 +54,10 @@ def deep_linear(widths: Sequence[int], *, prior_sd: float = 1.0, truth: Sequence
 
     def summarise(data: Data) -> Data:
         """The products of the data, and the least residual: differences of large numbers are taken only once."""
-        x, y = data["x"], data["y"]
-        xx, yx = x.T @ x, y.T @ x
-        best = jnp.linalg.lstsq(x, y)[0].T
-        return {"xx": xx, "yx": yx, "best": best, "least": jnp.sum((y - x @ best.T) ** 2), "n": 1.0 * x.shape[0]}
+        x, y = np.asarray(data["x"], dtype=float), np.asarray(data["y"], dtype=float)
+        best = np.linalg.lstsq(x, y)[0].T
+        least = np.sum((y - x @ best.T) ** 2)
+        return {"xx": x.T @ x, "yx": y.T @ x, "best": best, "least": least, "n": 1.0 * x.shape[0]}
 
     def loss(params: Any, summary: Data) -> Any:
         off = product(params) - summary["best"]
@@ -121,7 +121,7 @@ def monomial(powers: Sequence[int], *, prior_sd: float = 1.0) -> Model:
     >>> from phasecast.core.precision import float64
     >>> model = monomial([1, 2])
     >>> with float64():
-    ...     print(model.total_loss(jnp.ones(2), model.summary(jnp.ones(4))))  # 2 log 2π
+    ...     print(model.total_loss(jnp.ones(2), model.summary(np.ones(4))))  # 2 log 2π
     3.675754...
     """
     powers = [whole_number("power", power, 1) for power in powers]
@@ -137,8 +137,8 @@ def monomial(powers: Sequence[int], *, prior_sd: float = 1.0) -> Model:
         return 0.5 * (summary["least"] + summary["n"] * off**2) + summary["n"] / 2 * LOG_2PI
 
     def summarise(data: Any) -> Data:
-        mean = jnp.mean(data)
-        return {"mean": mean, "least": jnp.sum((data - mean) ** 2), "n": 1.0 * jnp.size(data)}
+        mean = np.mean(data)
+        return {"mean": mean, "least": np.sum((np.asarray(data) - mean) ** 2), "n": 1.0 * np.size(data)}
 
     return Model(
         lambda params, data: -0.5 * (data - predict(params, data)) ** 2 - LOG_2PI / 2,

@@ -161,7 +161,7 @@ def _move_unit(key: Any, unit: Any, feature: Any, log_evidence: Any, sd: float) 
     def log_density(value: Any) -> Any:
         return log_likelihood(value) - 0.5 * jnp.sum((value / sd) ** 2)
 
-    slicer = blackjax.elliptical_slice(log_likelihood, mean=jnp.zeros(size), cov=jnp.full(size, sd**2))
+    slicer: Any = blackjax.elliptical_slice(log_likelihood, mean=jnp.zeros(size), cov=jnp.full(size, sd**2))
     unit = slicer.step(for_slice, slicer.init(unit))[0].position
     here = log_density(unit)
     tests = jnp.log(jax.random.uniform(for_tests, (2,)))

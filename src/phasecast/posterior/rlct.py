@@ -85,7 +85,7 @@ def rlct(
         seed=seed,
     )  # fmt: skip
     found = judge(model, sets, tree, inside, method, time.monotonic() - begun)
-    object.__setattr__(found, "_tree", tree)
+    object.__setattr__(found, "_draws", tree)
     return found
 
 
@@ -94,7 +94,7 @@ def auto_betas(n: int) -> tuple[np.ndarray, np.ndarray]:
 
     >>> grid, inside = auto_betas(1000)
     >>> grid[inside].round(4).tolist(), float((grid[-1] / grid[0]).round(6))
-    ([0.1058, 0.1253, 0.1448, 0.1643, 0.1837], 10.0)
+    ([0.1058, 0.1253, 0.1448, 0.1642, 0.1837], 10.0)
     """
     if n < 8:
         raise BadInput(f"n = {n} is too small for β around 1/log n", "give betas")
@@ -122,7 +122,7 @@ def judge(
     model: Model, sets: list[Any], tree: xr.DataTree, inside: np.ndarray, method: str = "variance", seconds: float = 0.0
 ) -> RLCT:
     """λ̂ from a tree of :func:`phasecast.posterior.tempered`, with its reasons to be refused."""
-    stats = tree["sample_stats"]
+    stats = tree["sample_stats"].to_dataset()
     betas, losses = stats["beta"].values, stats["nL"].values
     each = [estimates(one, betas, inside) for one in losses]
     variance, variance_error = _over_sets([one.variance for one in each], [one.variance_error for one in each])
@@ -257,7 +257,7 @@ def look_at_phase(model: Model, sets: list[Any], tree: xr.DataTree, inside: np.n
     from phasecast.core.precision import float64
 
     middle = int(np.flatnonzero(inside)[inside.sum() // 2])
-    stats = tree["sample_stats"]
+    stats = tree["sample_stats"].to_dataset()
     beta = float(stats["beta"].values[middle])
     best = stats["best"].values
     excess = float(np.mean(beta * (stats["nL"].values[:, middle].mean(axis=(1, 2)) - best)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -50,12 +50,13 @@ class RLCT(Measurement):
     starts_apart: float
     sampler: str
     seconds: float
-    _tree: ClassVar[Any] = None  # of the object that rlct returned
+    _draws: ClassVar[Any] = None  # of the object that rlct returned
 
     def plain(self) -> dict[str, Any]:
         """For other programs: everything but the draws."""
         skipped = ("curve", "in_grid", "estimate", "error", "status", "diagnostics", "error_kind", "reasons", "name")
-        own = {name: codec.plain(getattr(self, name)) for name in self.__dataclass_fields__ if name not in skipped}
+        names = [field.name for field in fields(self)]
+        own = {name: codec.plain(getattr(self, name)) for name in names if name not in skipped}
         curve = [
             dict(zip(COLUMNS, map(codec.plain, row.tolist()), strict=True)) | {"in_grid": bool(inside)}
             for row, inside in zip(self.curve, self.in_grid, strict=True)
@@ -64,13 +65,14 @@ class RLCT(Measurement):
 
     def datatree(self) -> xr.DataTree:
         """The draws, with dimensions (dataset, beta, chain, draw)."""
-        if self._tree is None:
+        if self._draws is None:
             raise BadInput("this result came from a file, without its draws", "ask the one that rlct returned")
-        return self._tree
+        return self._draws
 
     def plot(self) -> Figure:
         """E_β[nL] over 1/β with the fitted line, and the local λ(β); hollow where λ̂ is refused."""
         from matplotlib.figure import Figure
+        from matplotlib.ticker import LogLocator, NullLocator
 
         figure = Figure(figsize=(8.0, 3.4), layout="constrained")
         left, right = figure.subplots(1, 2)
@@ -90,6 +92,9 @@ class RLCT(Measurement):
         right.axhline(centre, color=GREY, ls="--", lw=1, label=f"λ̂ = {show(self.estimate, self.error)}")
         right.axvspan(beta[inside].min(), beta[inside].max(), color=ORANGE, alpha=0.08, lw=0)
         right.set_xscale("log")
+        right.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        right.xaxis.set_major_formatter("{x:g}")
+        right.xaxis.set_minor_locator(NullLocator())
         right.set_ylim(bottom=0)
         right.set_xlabel("inverse temperature β")
         right.set_ylabel("local λ(β)")
