@@ -98,12 +98,17 @@ def auto_betas(n: int) -> tuple[np.ndarray, np.ndarray]:
     """
     if n < 8:
         raise BadInput(f"n = {n} is too small for β around 1/log n", "give betas")
-    middle, width = 1 / math.log(n), 1 / math.sqrt(2 * math.log(n))
-    five = np.linspace(middle * (1 - width), middle * (1 + width), GRID)
+    middle, five = 1 / math.log(n), around(n)
     low = np.geomspace(min(middle / REACH, five[0] / 1.2), five[0], OUTER + 1)[:-1]
     high = np.geomspace(five[-1], max(low[0] * REACH**2, five[-1] * 1.2), OUTER + 1)[1:]
     inside = np.r_[np.zeros(OUTER, bool), np.ones(GRID, bool), np.zeros(OUTER, bool)]
     return np.concatenate([low, five, high]), inside
+
+
+def around(n: int) -> np.ndarray:
+    """Five inverse temperatures :math:`\\beta_0(1 \\pm 1/\\sqrt{2\\log n})` around β₀ = 1/log n."""
+    middle, width = 1 / math.log(n), 1 / math.sqrt(2 * math.log(n))
+    return np.linspace(middle * (1 - width), middle * (1 + width), GRID)
 
 
 def _own(betas: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -142,7 +147,7 @@ def judge(
     phase = look_at_phase(model, sets, tree, inside)
     checks = Checks(worst_rhat, least_ess, float(stats["divergent"].values.mean()), apart, limit)
     refused = _refusals(checks, curve[inside], value, error, size)
-    warned = _phase_words(phase, value, betas[inside], model.rows(sets[0]))
+    warned = phase_words(phase, value, betas[inside], model.rows(sets[0]))
     return RLCT(
         value,
         error,
@@ -278,7 +283,8 @@ def look_at_phase(model: Model, sets: list[Any], tree: xr.DataTree, inside: np.n
     return Phase(excess, *(float(np.mean(one)) if one else math.nan for one in (live, explained)))
 
 
-def _phase_words(phase: Phase, value: float, betas: np.ndarray, n: int) -> list[str]:
+def phase_words(phase: Phase, value: float, betas: np.ndarray, n: int) -> list[str]:
+    """What to say where the excess loss is more than fluctuation around the best parameters known."""
     if not phase.excess > OTHER_PHASE * value:
         return []
     told = []
