@@ -33,7 +33,7 @@ class Exact(NamedTuple):
 
 
 def exact(model: Model, data: Any, betas: Any) -> Exact:
-    """F, E and V of a model with an array of one or two parameters.
+    """F, E and V of a model with one or two parameters.
 
     >>> from phasecast.posterior.models import monomial
     >>> found = exact(monomial([1]), np.zeros(100), [1.0])  # y = w: log(1 + 100)/2 + 50 log 2π
@@ -51,20 +51,19 @@ def exact(model: Model, data: Any, betas: Any) -> Exact:
 def _integrals(model: Model, data: Any, betas: np.ndarray, size: int, every: int) -> np.ndarray:
     import jax
     import jax.numpy as jnp
+    from jax.flatten_util import ravel_pytree
 
     t = np.linspace(-REACH, REACH, NODES[size])[::every]
     w, log_step = SCALE * np.sinh(t), np.log(SCALE * np.cosh(t) * (t[1] - t[0]))
     with float64():
         summary = jax.tree.map(jnp.asarray, model.summary(data))
-        place = model.init(jax.random.key(0))
-        if jnp.ndim(place) != 1:
-            raise BadInput("the parameters are no single array", "use a model with an array of one or two parameters")
+        unravel = ravel_pytree(model.init(jax.random.key(0)))[1]
         points = (
             jnp.asarray(w)[:, None] if size == 1 else jnp.stack(jnp.meshgrid(w, w, indexing="ij"), -1).reshape(-1, 2)
         )
         measure = log_step if size == 1 else np.add.outer(log_step, log_step).ravel()
-        prior = np.asarray(jax.vmap(model.log_prior)(points))
-        losses = np.asarray(jax.vmap(lambda p: model.total_loss(p, summary))(points))
+        prior = np.asarray(jax.vmap(lambda p: model.log_prior(unravel(p)))(points))
+        losses = np.asarray(jax.vmap(lambda p: model.total_loss(unravel(p), summary))(points))
     found = []
     for beta in betas:
         log_mass = prior + measure - beta * losses

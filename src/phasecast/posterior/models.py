@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import jax
@@ -36,7 +38,12 @@ def deep_linear(widths: Sequence[int], *, prior_sd: float = 1.0, truth: Sequence
     widths = [whole_number("width", width, 1) for width in widths]
     if len(widths) < 2:
         raise BadInput(f"{len(widths)} widths make no network", "give at least an input and an output width")
-    sd = positive("prior_sd", prior_sd)
+    model = _deep_linear(tuple(widths), positive("prior_sd", prior_sd))
+    return model if truth is None else replace(model, truth=tuple(jnp.asarray(factor) for factor in truth))
+
+
+@cache  # the same model is the same compilation
+def _deep_linear(widths: tuple[int, ...], sd: float) -> Model:
     shapes = [(widths[i + 1], widths[i]) for i in range(len(widths) - 1)]
     outputs = widths[-1]
 
@@ -90,7 +97,6 @@ def deep_linear(widths: Sequence[int], *, prior_sd: float = 1.0, truth: Sequence
         summarise=summarise,
         loss=loss,
         gibbs=gibbs,
-        truth=None if truth is None else tuple(jnp.asarray(factor) for factor in truth),
         name=f"linear {'-'.join(map(str, widths))}",
     )
 
@@ -127,8 +133,11 @@ def monomial(powers: Sequence[int], *, prior_sd: float = 1.0) -> Model:
     powers = [whole_number("power", power, 1) for power in powers]
     if not powers:
         raise BadInput("there are no powers", "give at least one")
-    sd = positive("prior_sd", prior_sd)
+    return _monomial(tuple(powers), positive("prior_sd", prior_sd))
 
+
+@cache  # the same model is the same compilation
+def _monomial(powers: tuple[int, ...], sd: float) -> Model:
     def predict(params: Any, data: Any) -> Any:
         return jnp.broadcast_to(_product(params, powers), jnp.shape(data))
 
@@ -170,8 +179,11 @@ def mixture(components: int, dimension: int = 1, *, prior_sd: float = 3.0) -> Mo
     3
     """
     k, d = whole_number("components", components, 1), whole_number("dimension", dimension, 1)
-    sd = positive("prior_sd", prior_sd)
+    return _mixture(k, d, positive("prior_sd", prior_sd))
 
+
+@cache  # the same model is the same compilation
+def _mixture(k: int, d: int, sd: float) -> Model:
     def log_weights(logits: Any) -> Any:
         return jax.nn.log_softmax(jnp.concatenate([logits, jnp.zeros(1)]))
 

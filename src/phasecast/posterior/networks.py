@@ -14,6 +14,8 @@ One unit after another moves under this density (no gradient, no step size, kink
 from __future__ import annotations
 
 import math
+from dataclasses import replace
+from functools import cache
 from typing import Any, Literal
 
 import jax
@@ -57,7 +59,12 @@ def two_layer(
     H, inputs = whole_number("hidden", hidden, 1), whole_number("inputs", inputs, 1)
     if activation not in ACTIVATIONS:
         raise unknown("activation", activation, ACTIVATIONS)
-    sd, act = positive("prior_sd", prior_sd), ACTIVATIONS[activation]
+    return replace(_two_layer(H, inputs, activation, positive("prior_sd", prior_sd), bool(bias)), truth=truth)
+
+
+@cache  # the same model is the same compilation
+def _two_layer(H: int, inputs: int, activation: Activation, sd: float, bias: bool) -> Model:
+    act = ACTIVATIONS[activation]
 
     def features(params: Data, x: Any) -> Any:
         """(n, H), without the column of ones."""
@@ -116,7 +123,6 @@ def two_layer(
         observed=lambda data: data["y"],
         gibbs=gibbs,
         live_units=live_units,
-        truth=truth,
         name=f"{activation} network with {H} units",
     )
 
