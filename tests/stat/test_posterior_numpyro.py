@@ -88,7 +88,8 @@ def test_our_nuts_and_that_of_numpyro_agree_within_their_errors():
     data = linear_data([np.ones((2, 2))], 100, seed=2)
     tree = tempered(from_numpyro(factors, data), data, [1.0], draws=2000, warmup=500, thin=1, seed=3)
     with float64():
-        mcmc = MCMC(NUTS(factors), num_warmup=500, num_samples=2000, num_chains=4, chain_method="vectorized", progress_bar=False)  # fmt: skip
+        settings = {"num_chains": 4, "chain_method": "vectorized", "progress_bar": False}
+        mcmc = MCMC(NUTS(factors), num_warmup=500, num_samples=2000, **settings)
         mcmc.run(jax.random.key(0), **{name: jnp.asarray(value) for name, value in data.items()})
         theirs = {name: np.asarray(value) for name, value in mcmc.get_samples(group_by_chain=True).items()}
     ours = {name: tree[f"posterior/{name}"].values[0, 0] for name in ("a", "b")}
