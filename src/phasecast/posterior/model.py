@@ -18,7 +18,8 @@ import numpy as np
 
 from phasecast.core.errors import BadInput
 
-FAR, FARTHER = 1e6, 1e8  # where a proper prior has fallen faster than 1/|w|
+FAR, FARTHER = 30.0, 300.0  # spreads of the prior: between them a proper one falls faster than 1/|w|
+FEW = 16  # draws from the prior that tell its spread
 
 
 @dataclass(frozen=True)
@@ -126,9 +127,12 @@ class Model:
         from jax.flatten_util import ravel_pytree
 
         flat, unravel = ravel_pytree(params)
-        axes = jnp.concatenate([jnp.eye(flat.size), -jnp.eye(flat.size)])
-        tail = jax.vmap(lambda axis, r: self.log_prior(unravel(flat + r * axis)) + jnp.log(r), (0, None))
-        grows = np.asarray(tail(axes, FARTHER) >= tail(axes, FAR)) & np.isfinite(np.asarray(tail(axes, FARTHER)))
+        drawn = jax.vmap(lambda key: ravel_pytree(self.init(key))[0])(jax.random.split(jax.random.key(1), FEW))
+        axes = jnp.diag(jnp.maximum(jnp.abs(drawn).max(axis=0), 1e-8))
+        axes = jnp.concatenate([axes, -axes])
+        tail = jax.jit(jax.vmap(lambda axis, r: self.log_prior(unravel(flat + r * axis)) + jnp.log(r), (0, None)))
+        far, farther = np.asarray(tail(axes, FAR)), np.asarray(tail(axes, FARTHER))
+        grows = np.isfinite(farther) & (farther >= far)
         if grows.any():
             number = int(np.argmax(grows)) % flat.size
             raise BadInput(
