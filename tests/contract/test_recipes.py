@@ -23,7 +23,14 @@ from phasecast.lab.spec import make_spec, parse_assignments, parse_axes
 pytestmark = pytest.mark.bare
 
 
-STUDIES = ("grokking-coefficient", "grokking-mirror", "grokking-sampler", "grokking-width", "rlct-relu")  # compile long
+STUDIES = (
+    "grokking-coefficient",
+    "grokking-mirror",
+    "grokking-sampler",
+    "grokking-width",
+    "rlct-linear",
+    "rlct-relu",
+)  # compile long
 
 
 @pytest.fixture(

@@ -92,17 +92,23 @@ class Model:
             )
         return lengths.pop()
 
+    def check_data(self, data: Any) -> int:
+        """The number of observations, or bad input if they are not finite."""
+        import jax
+
+        n = self.rows(data)
+        floats = [leaf for leaf in map(np.asarray, jax.tree.leaves(data)) if leaf.dtype.kind in "fc"]
+        if not all(np.isfinite(leaf).all() for leaf in floats):
+            raise BadInput("the data have values that are not finite", "leave out rows with NaN or infinities")
+        return n
+
     def check(self, data: Any) -> None:
         """Bad input if the log-likelihood is not one number for each observation, or the prior is not proper."""
         import jax
 
         from phasecast.core.precision import float64
 
-        n = self.rows(data)
-        if not all(
-            np.isfinite(leaf).all() for leaf in map(np.asarray, jax.tree.leaves(data)) if leaf.dtype.kind in "fc"
-        ):
-            raise BadInput("the data have values that are not finite", "leave out rows with NaN or infinities")
+        n = self.check_data(data)
         with float64():
             params = self.init(jax.random.key(0))
             likelihood = np.asarray(self.log_likelihood(params, data))
