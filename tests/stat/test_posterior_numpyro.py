@@ -59,6 +59,7 @@ def test_the_program_of_a_known_model_is_that_model(line):
         assert float(model.log_prior(params)) == pytest.approx(float(ours.log_prior(pair)), rel=1e-10)
 
 
+@pytest.mark.slow
 def test_draws_of_init_are_draws_from_the_prior(line):
     with float64():
         model = from_numpyro(noisy_line, line)

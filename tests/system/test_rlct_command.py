@@ -42,7 +42,7 @@ def project(tmp_path, monkeypatch):
 
 
 def test_a_regular_model_as_json_and_as_a_figure(project, command_json):
-    settings = ("--draws", 600, "--betas", "0.15,0.2,0.25", "--method", "slope", "--plot", "curve.svg")
+    settings = ("--draws", 600, "--warmup", 20, "--betas", "0.15,0.2,0.25", "--method", "slope", "--plot", "curve.svg")
     found = command_json("rlct", "my_posterior:line", *settings)
     assert found["status"] == "ok"
     assert abs(found["value"] - 1) < 4 * found["error"]

@@ -67,7 +67,7 @@ def agree(tree, reference) -> bool:
 def test_gibbs_on_a_product_of_two_numbers_has_the_moments_of_its_target_and_not_those_of_another():
     data = {"x": np.ones((100, 1)), "y": noise(100)[:, None]}
     model = deep_linear((1, 1, 1))
-    tree = tempered(model, data, BETAS, draws=4000, warmup=200)
+    tree = tempered(model, data, BETAS, draws=3000, warmup=100)
     assert agree(tree, exact(model, data, BETAS))
     assert not agree(tree, exact(model, data, 1.15 * BETAS))
 

@@ -99,7 +99,10 @@ def exact(spec: RlctLinear) -> Prediction:
 
     found = deep_linear(spec.widths, spec.rank)
     nbeta = spec.n / math.log(spec.n)
-    width = math.hypot((found.multiplicity - 1) / math.log(nbeta), 2 * float(found.value) / nbeta)
+    regular = spec.rank * (spec.widths[0] + spec.widths[-1] - spec.rank) / 2
+    singular = float(found.value) - regular  # the part from products of what is zero, which is slower to come
+    terms = ((found.multiplicity - 1) / math.log(nbeta), singular / math.sqrt(nbeta), 2 * regular / nbeta)
+    width = math.hypot(*terms)
     return Prediction(found.value, found.regime, found.source, systematic=width)
 
 
