@@ -33,12 +33,12 @@ def threshold(
     debug: Annotated[bool, Parameter(negative=(), help="show tracebacks")] = False,
 ) -> int:
     from phasecast.core.results import Status
-    from phasecast.online_commands import check_plot, draw
+    from phasecast.report.style import check_target, draw
 
     steps = _number("time", time, {"inf": math.inf}, "a number of steps, 0, 1, 2, …, or inf")
     neurons = _number("width", width, {"wide": "wide"}, "1 to 4, or wide")
     if plot is not None:
-        check_plot(plot)
+        check_target(plot)
     from phasecast import features
 
     found = features.threshold(
@@ -47,7 +47,7 @@ def threshold(
     )  # fmt: skip
     content = found.plain()
     if plot is not None and found.curves:
-        draw(found, plot, "threshold")
+        draw(found.figure, plot, "threshold")
         content["plot"] = str(plot)
     if json:
         print(jsonlib.dumps(content, ensure_ascii=False, allow_nan=False), file=sys.__stdout__, flush=True)

@@ -22,6 +22,8 @@ DEAR = (
     "grokking/biases",
     "features/predictive",
     "features/sub-optimal",
+    "singular/table-2",
+    "singular/table-2-estimates",
 )
 QUICK = tuple(f"scaling/figure-{number}" for number in (7, 8, 9, 11))  # closed forms; other figures solve or simulate
 

@@ -24,9 +24,17 @@ pytestmark = pytest.mark.bare
 
 
 STUDIES = (
-    "feature-grokking", "feature-scan", "feature-spectrum", "feature-success", "grokking-coefficient",
-    "grokking-mirror", "grokking-sampler", "grokking-width",
-)  # they compile for long  # fmt: skip
+    "feature-grokking",
+    "feature-scan",
+    "feature-spectrum",
+    "feature-success",
+    "grokking-coefficient",
+    "grokking-mirror",
+    "grokking-sampler",
+    "grokking-width",
+    "rlct-linear",
+    "rlct-relu",
+)  # they compile for long
 
 
 @pytest.fixture(
