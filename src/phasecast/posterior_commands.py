@@ -1,0 +1,1 @@
+"""``phasecast rlct``: the learning coefficient of a Bayesian model from its tempered posteriors."""
