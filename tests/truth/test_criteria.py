@@ -147,6 +147,16 @@ def test_few_draws_are_refused_and_heavy_tails_warned_of():
 
 
 @bare
+def test_a_likelihood_that_does_not_move_needs_no_smoothing_and_a_chain_that_is_stuck_is_heavy():
+    constant = criteria(np.full((50, 3), -1.5))
+    assert constant.status is Status.OK
+    assert constant.psis_loo == pytest.approx(1.5)
+    stuck = np.linspace(-2, -1, 50)[:, None] * np.ones(3)
+    stuck[:30] = -5.0  # one draw, thirty times, with all the weight
+    assert criteria(stuck).status is Status.WARNING
+
+
+@bare
 @pytest.mark.parametrize(
     ("call", "message"),
     [

@@ -146,6 +146,7 @@ class Recipe:
 
 
 RECIPES: dict[str, str] = {
+    "generalisation": "phasecast.lab.recipes.generalisation",
     "grokking": "phasecast.lab.recipes.grokking",
     "grokking-coefficient": "phasecast.lab.recipes.grokking_coefficient",
     "grokking-data": "phasecast.lab.recipes.grokking_data",

@@ -210,15 +210,24 @@ def _checked(log_likelihood: Any, beta: float, log_weights: Any) -> tuple[np.nda
 
 def _psis(ll: np.ndarray, beta: float, logw: np.ndarray, relative_efficiency: float) -> tuple[np.ndarray, np.ndarray]:
     """Left-out losses with the tail of the weights smoothed, and the shape k of that tail."""
-    from arviz_stats.base.array import BaseArray
-
     if len(ll) < FEWEST_DRAWS:
         return np.full(ll.shape[1], np.nan), np.full(ll.shape[1], np.nan)
-    # arviz-stats takes the log-likelihood and smooths its negative
     efficiency = _rounded_up(len(ll), relative_efficiency)
-    smooth, pareto_k = BaseArray().psislw((beta * ll - logw[:, None]).T, r_eff=efficiency, axis=-1)  # pyright: ignore[reportArgumentType]
-    smooth = smooth - log_sum(smooth, axis=1)[:, None]
-    return -log_sum(smooth + ll.T, axis=1), np.asarray(pareto_k, dtype=float)
+    raw = logw[:, None] - beta * ll
+    pairs = [_smoothed(column, efficiency) for column in raw.T]
+    smooth = np.stack([weights for weights, _ in pairs])
+    return -log_sum(smooth + ll.T, axis=1), np.array([shape for _, shape in pairs])
+
+
+def _smoothed(raw: np.ndarray, efficiency: float) -> tuple[np.ndarray, float]:
+    """Normalised log weights with a smooth tail, and its shape k; as they are where the tail is one repeated draw."""
+    from arviz_stats.base.array import BaseArray
+
+    try:  # arviz-stats takes the log-likelihood and smooths its negative
+        smooth, shape = BaseArray().psislw(-raw, r_eff=efficiency)  # pyright: ignore[reportArgumentType]
+    except ValueError:
+        smooth, shape = raw, np.inf if np.ptp(raw) > 0 else 0.0
+    return smooth - log_sum(smooth), float(shape)
 
 
 def _rounded_up(draws: int, relative_efficiency: float) -> float:

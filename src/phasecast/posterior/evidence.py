@@ -91,18 +91,22 @@ def free_energy(betas: Any, losses: Any) -> Measurement:
     fine = _corrected_trapezoid(beta, mean, variance)
     coarse = _corrected_trapezoid(*(part[_every_second(len(beta))] for part in (beta, mean, variance)))
     discretisation = abs(fine - coarse) / 15
-    weight = np.gradient(beta)
-    weight[[0, -1]] = np.diff(beta)[[0, -1]] / 2
-    weight[1:-1] = (beta[2:] - beta[:-2]) / 2
+    step = np.diff(beta)
+    weight = (np.append(step, 0) + np.append(0, step)) / 2
     sampling = float(np.sqrt(np.sum((weight * error) ** 2)))
-    reasons = _too_few(float(effective.min()))
+    fewest = float(effective.min())
+    reasons = _too_few(fewest)
     if discretisation > LARGEST_DISCRETISATION:
         reasons.append(f"the ladder of β is too coarse, by about {discretisation:.2g} nats: use more temperatures")
     return Measurement(
         fine,
         math.hypot(sampling, discretisation),
         Status.REFUSED if reasons else Status.OK,
-        {"sampling_error": sampling, "discretisation": discretisation, "fewest_effective_draws": float(effective.min())},
+        {
+            "sampling_error": sampling,
+            "discretisation": discretisation,
+            "fewest_effective_draws": float(effective.min()),
+        },
         reasons=reasons,
         name="free energy",
     )

@@ -146,7 +146,9 @@ def learning_errors(
     if family not in FAMILIES:
         raise unknown("family", family, FAMILIES)
     kind = FAMILIES[family]
-    means = HALF_WIDTH / math.sqrt(whole_number("n", n, 2)) * np.linspace(-1, 1, NODES) ** whole_number("power", power, 1)
+    means = (
+        HALF_WIDTH / math.sqrt(whole_number("n", n, 2)) * np.linspace(-1, 1, NODES) ** whole_number("power", power, 1)
+    )
     places, weights = kind.nodes()
     unseen = np.exp(kind.ratio(places, means))
     rng = np.random.default_rng([seed, power, n])

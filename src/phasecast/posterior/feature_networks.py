@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 INPUTS, OUTPUTS, FEATURES, HIDDEN = 3, 3, 3, 5
@@ -52,9 +53,7 @@ def draw_weights(key: Array, hidden_layers: int) -> Weights:
         reach = 1 / math.sqrt(incoming)
         return jax.random.uniform(next(keys), shape, minval=-reach, maxval=reach)
 
-    body = tuple(
-        (uniform((out, into), into), uniform((out,), into)) for into, out in zip(widths, widths[1:], strict=False)
-    )
+    body = tuple((uniform((out, into), into), uniform((out,), into)) for into, out in pairwise(widths))
     return Weights(body, uniform((RANK, FEATURES), FEATURES), uniform((OUTPUTS, RANK), RANK))
 
 
@@ -84,6 +83,8 @@ def train(key: Array, start: Weights, x: Array, y: Array, mask: Array, activatio
     """
     import jax
     import jax.numpy as jnp
+
+    x, y, mask = (jnp.asarray(part) for part in (x, y, mask))
 
     def gradient(weights: Weights, x: Array, y: Array, mask: Array) -> Weights:
         def loss(weights: Weights) -> Array:

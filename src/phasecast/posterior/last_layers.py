@@ -7,7 +7,7 @@ is normal and so is its prediction:
 
 B is integrated out of the posterior of A as well,
 
-.. math:: \\log p(A \\mid D) = -\\tfrac12 |A|^2 - \\tfrac{M}{2} \\log\\det P + \\tfrac12 \\mathrm{tr}\\,Y Z^T P^{-1} Z Y^T
+.. math:: \\log p(A|D) = -\\tfrac12 |A|^2 - \\tfrac{M}{2} \\log\\det P + \\tfrac12 \\mathrm{tr}\\,Y Z^T P^{-1} Z Y^T
 
 which leaves nine parameters to sample and a mixture of normals to predict with. Errors are KL divergences from the
 truth N(f₀(x), 1) ("Deep learning is singular, and that's good", eqs. 8, 20, 21); for a normal prediction the integral
