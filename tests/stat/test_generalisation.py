@@ -47,8 +47,15 @@ def test_laplace_of_two_layers_is_refused(corrected):
 def test_the_published_script_flatters_the_last_layer_and_ruins_laplace(corrected, published):
     np.testing.assert_allclose(published["map"].estimate, corrected["map"].estimate, rtol=1e-5)
     less = published["last"].less(corrected["last"])
-    assert 200 * less.estimate[0] < -1.5
+    assert 200 * less.estimate[0] < -4 * 200 * less.error[0]
     assert np.all(np.asarray(published["laplace-last"].estimate) > 20 * np.asarray(corrected["laplace-last"].estimate))
+    assert np.isposinf(published["laplace-two"].estimate).all()
+
+
+def test_the_transposed_features_alone_lower_the_last_layer_by_about_three(corrected):
+    found = gen.generalisation(gen.table_setting("1a", protocol="transposed"), (200,), datasets=30)
+    lower = found["last"].errors[0] - corrected["last"].errors[0]
+    assert abs(200 * lower.mean() + 3) < 3 * 200 * lower.std(ddof=1) / np.sqrt(30)
 
 
 def test_minibatches_and_a_truth_that_is_no_such_network_train_too():

@@ -138,7 +138,7 @@ def _mean_with_error(traces: np.ndarray) -> tuple[float, float, float]:
     spread = float(traces.std())
     if spread == 0:
         return float(traces.mean()), 0.0, float(traces.size)
-    effective = float(BaseArray().ess(traces, method="mean"))
+    effective = float(np.asarray(BaseArray().ess(traces, method="mean")))
     return float(traces.mean()), spread / math.sqrt(effective), effective
 
 

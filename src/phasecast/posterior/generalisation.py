@@ -29,6 +29,7 @@ METHODS = {
     "laplace-two": "last two layers, Laplace",
 }
 """Every way to predict, and its words."""
+PROTOCOLS = ("corrected", "published", "transposed")
 PAPER_SIZES = tuple(int(n) for n in np.rint(np.logspace(2.3, 3.0, 10)))
 LARGEST_RHAT = 1.05
 PRINTED_DRAWS = 1000
@@ -45,11 +46,12 @@ class Setting:
     activation: between A and B, ``"identity"`` or ``"relu"``.
     realisable: whether the truth is such a network, or h alone.
     training: how MAP is found.
-    protocol: ``"corrected"``, or ``"published"``: with the mistakes of the published script, to see what they do.
-        There the last layer stands on features x̃ᵀA in place of A x̃; with the identity A and B are those of a second
-        head that is there for ReLU and was never trained; Laplace has the Hessian of the mean of |y − f|² and of the
-        weight decay (of the latter alone for the untrained head), takes A and B for their transposes, leaves ReLU out,
-        and averages densities that underflow; without g the truth is linear with entries 0.2 N(0, 1).
+    protocol: ``"corrected"``; or ``"published"``, with the mistakes of the published script, to see what they do; or
+        ``"transposed"``, with the first of them alone. There the last layer stands on features x̃ᵀA in place of A x̃;
+        with the identity A and B are those of a second head, which is there for ReLU and was never trained; Laplace
+        has the Hessian of the mean of |y − f|² and of the weight decay (of the latter alone for the untrained head),
+        takes A and B for their transposes, leaves ReLU out, and averages densities that underflow; without g the
+        truth is linear with entries 0.2 N(0, 1).
     test: inputs that the error is averaged over.
     warmup, draws: NUTS steps for A, two chains of each.
     """
@@ -69,8 +71,8 @@ class Setting:
             whole_number(name, getattr(self, name), least)
         if self.activation not in ("identity", "relu"):
             raise unknown("activation", self.activation, ("identity", "relu"))
-        if self.protocol not in ("corrected", "published"):
-            raise unknown("protocol", self.protocol, ("corrected", "published"))
+        if self.protocol not in PROTOCOLS:
+            raise unknown("protocol", self.protocol, PROTOCOLS)
         if self.training.batch is not None:
             whole_number("batch", self.training.batch, 1)
         whole_number("epochs", self.training.epochs, 1)
@@ -96,10 +98,12 @@ class Curve(Measurement):
             raise BadInput(f"{len(self.sizes)} sizes do not make a line", f"use at least {2 + intercept}")
         design = np.stack([1 / self.sizes] + [np.ones(len(self.sizes))] * intercept, axis=1)
         inverse = np.linalg.pinv(design)
-        fitted = inverse @ mean
-        left = np.sum((mean - design @ fitted) ** 2)
-        around = np.sum((mean - mean.mean() * intercept) ** 2)
-        r_squared = float(1 - left / around) if np.isfinite(around) and around > 0 else np.nan
+        finite = bool(np.isfinite(mean).all())
+        fitted = inverse @ mean if finite else np.full(1 + intercept, np.inf if np.isinf(mean).any() else np.nan)
+        r_squared = np.nan
+        if finite:
+            left, around = np.sum((mean - design @ fitted) ** 2), np.sum((mean - mean.mean() * intercept) ** 2)
+            r_squared = float(1 - left / around)
         numbers = {"r_squared": r_squared, **({"intercept": float(fitted[1])} if intercept else {})}
         return Measurement(
             float(fitted[0]),
@@ -214,8 +218,9 @@ def _judged(setting: Setting, name: str, found: Mapping[str, np.ndarray]) -> tup
             "say less than the prior, so there is no Laplace approximation; sample the posterior instead"
         ]
     reasons = []
-    if setting.protocol == "published" and name not in ("map", "two"):
-        reasons.append("computed with the mistakes of the published script: use protocol='corrected' for the real ones")
+    mistaken = {"published": ("last", "laplace-last", "laplace-two"), "transposed": ("last",)}
+    if name in mistaken.get(setting.protocol, ()):
+        reasons.append("computed with mistakes of the published script: use protocol='corrected' for the real numbers")
     if name == "two":
         bad = int(np.sum(~(np.asarray(found["rhat"]) <= LARGEST_RHAT)))
         if bad:
@@ -257,7 +262,7 @@ def _dataset(key: Any, n: Any, setting: Setting, rows: int) -> dict[str, Any]:
     found = {"map": last.point_error(nets.network(weights, act, test), truth)}
     published = setting.protocol == "published"
     taken = nets.draw_weights(next(keys), 0) if published and act == "identity" else weights
-    seen = taken.A.T if published else A
+    seen = A if setting.protocol == "corrected" else taken.A.T
     z, z_test = (nets.activate(act, seen @ some) for some in (inner, outer))
     found["last"] = last.normal_error(*last.last_layer(z * mask, y).predict(z_test), truth)
 

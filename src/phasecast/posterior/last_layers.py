@@ -24,6 +24,7 @@ from phasecast.posterior.feature_networks import OUTPUTS, RANK, activate, head
 
 Array = Any
 LEAPS, BETWEEN = 20, 4
+UNDERFLOW = math.log(5e-324)  # the smallest double
 
 
 class Mixture(NamedTuple):
@@ -69,9 +70,11 @@ def mixture_error(mixture: Mixture, truth: Array, noise: Array) -> Array:
 def printed_error(mixture: Mixture, noise: Array, truth: Array) -> Array:
     """Eq. (20) with the densities averaged as they are: infinite where all of them underflow, as in the tables."""
     import jax.numpy as jnp
+    from jax.scipy.special import logsumexp
 
-    density = jnp.exp(-jnp.sum((truth + noise - mixture.mean) ** 2, axis=1) / 2)
-    return jnp.mean(-jnp.sum(noise**2, axis=0) / 2 - jnp.log(density.mean(axis=0)))
+    logs = -jnp.sum((truth + noise - mixture.mean) ** 2, axis=1) / 2
+    density = jnp.where(logs.max(axis=0) > UNDERFLOW, logsumexp(logs, axis=0) - math.log(len(logs)), -jnp.inf)
+    return jnp.mean(-jnp.sum(noise**2, axis=0) / 2 - density)
 
 
 class LastLayer(NamedTuple):
@@ -128,9 +131,9 @@ def sample_A(
     import jax
 
     adapt, walk = jax.random.split(key)
-    adaptation = blackjax.window_adaptation(blackjax.hmc, log_density, num_integration_steps=LEAPS)
+    adaptation: Any = blackjax.window_adaptation(blackjax.hmc, log_density, num_integration_steps=LEAPS)
     (state, tuned), _ = adaptation.run(adapt, start, num_steps=warmup)
-    kernel = blackjax.hmc(log_density, **tuned)
+    kernel: Any = blackjax.hmc(log_density, **tuned)
 
     def one(state: Any, key: Array) -> tuple[Any, tuple[Array, Array]]:
         def go_on(state: Any, key: Array) -> tuple[Any, Array]:

@@ -81,8 +81,8 @@ def singularity(f: Callable[[Any, Any], Any], params: Any, inputs: Any, truth: A
         if f0.shape != here.shape:
             raise BadInput(f"truth has shape {f0.shape}", f"give f₀ at the inputs, shape {here.shape}")
         n = here.shape[0]
-        hessian = jax.hessian(lambda w: jnp.sum((outputs(w) - f0) ** 2) / (2 * n))(flat)
-        jacobian = jax.jacfwd(outputs)(flat).reshape(n, -1, flat.size)
+        hessian = jax.jit(jax.hessian(lambda w: jnp.sum((outputs(w) - f0) ** 2) / (2 * n)))(flat)
+        jacobian = jax.jit(jax.jacfwd(outputs))(flat).reshape(n, -1, flat.size)
         pull = jnp.einsum("nod,no->nd", jacobian, (here - f0).reshape(n, -1))
         fisher = jnp.einsum("nod,noe->de", jacobian, jacobian) / n + pull.T @ pull / n
         matrices = np.asarray(fisher), np.asarray(hessian)
@@ -135,7 +135,8 @@ def change_along(layers: Layers, direction: Layers, inputs: Any) -> float:
     with float64():
         flat, unravel = ravel_pytree(jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype=float), [*layers]))
         along = ravel_pytree(jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype=float), [*direction]))[0]
-        jacobian = jax.jacfwd(lambda w: relu_network(unravel(w), jnp.asarray(inputs, dtype=float)))(flat)
+        x = jnp.asarray(inputs, dtype=float)
+        jacobian = jax.jit(jax.jacfwd(lambda w: relu_network(unravel(w), x)))(flat)
         change, parts = float(jnp.max(jnp.abs(jacobian @ along))), float(jnp.max(jnp.abs(jacobian) @ jnp.abs(along)))
     return change / parts if parts > 0 else 0.0  # a dead unit changes nothing in any direction
 
@@ -261,5 +262,5 @@ def rescaling(
             return here + rng.uniform(-reach, reach, (count, 2))
 
         volumes.append(effective_parameters(loss, sampler, samples=samples, multiplicity=1, seed=seed))
-    parts = (np.asarray(part, dtype=float) for part in (scales, determinants, traces, ranks))
-    return Rescaling(*parts, tuple(volumes))
+    at, determinant, trace, rank = (np.asarray(part, dtype=float) for part in (scales, determinants, traces, ranks))
+    return Rescaling(at, determinant, trace, rank, tuple(volumes))

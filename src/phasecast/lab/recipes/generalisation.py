@@ -33,8 +33,8 @@ class Generalisation(Spec):
     """Which table, how many datasets of which sizes."""
 
     table: Panel = Field("1a", description="table and panel: 1 and 3 realisable, 4 and 5 not; 3 and 5 minibatches")
-    protocol: Literal["corrected", "published"] = Field(
-        "corrected", description="published: with the mistakes of the published script"
+    protocol: Literal["corrected", "published", "transposed"] = Field(
+        "corrected", description="published: with the mistakes of the published script; transposed: with one of them"
     )
     sizes: tuple[int, ...] = Field(
         (200, 239, 285, 341, 408, 489, 584, 699, 836, 1000), min_length=3, description="dataset sizes n"
