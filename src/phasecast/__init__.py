@@ -13,7 +13,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from phasecast import claims, coefficients, core, grokking, lab, models, online, report, sampling, torch
+    from phasecast import claims, coefficients, core, grokking, lab, models, online, posterior, report, sampling, torch
     from phasecast.coefficients.llc_result import LLC
     from phasecast.coefficients.llc_studies import llc_sweep, llc_trajectory, local_free_energy
     from phasecast.coefficients.local import llc
@@ -64,6 +64,7 @@ __all__ = [
     "local_free_energy",
     "models",
     "online",
+    "posterior",
     "report",
     "sampling",
     "torch",

@@ -16,7 +16,7 @@ from phasecast import lab
 from phasecast.core.claim import Claim, ClaimVerdict, Finding, RecipeCheck
 from phasecast.core.errors import unknown
 
-PACKAGES = ("coefficients", "grokking", "online")
+PACKAGES = ("coefficients", "grokking", "online", "posterior")
 """The science packages; each has a module ``claims`` with its ``CLAIMS``."""
 
 __all__ = ["Claim", "ClaimVerdict", "Finding", "RecipeCheck", "Verification", "all_claims", "find", "verify"]

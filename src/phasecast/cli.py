@@ -17,6 +17,7 @@ COMMANDS = {
     "demo": "train a network that groks, follow its λ̂ beside the exact values, and write a report (about a minute)",
     "coefficient": "exact learning coefficient λ and multiplicity of a network or a polynomial",
     "llc": "sampled learning coefficient λ̂ of your own model, with an error bar",
+    "rlct": "learning coefficient of your own Bayesian model, from its tempered posteriors",
     "curve": "learning curve of a two-layer network on power-law data, with plateau, escape and slope",
     "run": "run a recipe; finished runs are returned, interrupted ones go on",
     "sweep": "run a recipe over a grid, values in step, or seeds",

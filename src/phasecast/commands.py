@@ -14,6 +14,7 @@ from cyclopts import App, Parameter
 
 from phasecast.coefficient_commands import build_coefficient_app
 from phasecast.online_commands import curve
+from phasecast.posterior_commands import rlct
 
 
 @Parameter(name="*")
@@ -51,7 +52,7 @@ Words = Annotated[list[str] | None, Parameter(consume_multiple=True, negative=()
 def build_app(meanings: Mapping[str, str]) -> App:
     """The command line as a cyclopts application; ``meanings`` has a line for each command."""
     app = App(name="phasecast", help_format="plaintext", version_flags=[], suppress_keyboard_interrupt=False)
-    for command in (demo, llc, curve, run, sweep, report):
+    for command in (demo, llc, rlct, curve, run, sweep, report):
         app.command(command, help=meanings[command.__name__])
     for name, commands in (
         (

@@ -36,10 +36,11 @@ def curve(
 ) -> int:
     from phasecast import online
     from phasecast.core.results import Status
+    from phasecast.report.style import check_target, draw
 
     grid = _grid(alphas)
     if plot is not None:
-        _check_plot(plot)
+        check_target(plot)
     spectrum = None if spectrum_of is None else online.Spectrum.from_data(online.load_data(spectrum_of))
     found = online.curve(
         students, teachers, modes=modes, exponent=exponent, spectrum=spectrum, lr=lr, sigma=sigma, inputs=inputs,
@@ -47,7 +48,7 @@ def curve(
     )  # fmt: skip
     content = found.plain()
     if plot is not None and found.status is not Status.REFUSED:
-        _draw(found, plot)
+        draw(found.figure, plot, "curve")
         content["plot"] = str(plot)
     if json:
         print(jsonlib.dumps(content, ensure_ascii=False, allow_nan=False), file=sys.__stdout__, flush=True)
@@ -72,28 +73,3 @@ def _grid(text: str):
     if number < 1 or not 0 <= first <= last < np.inf or (number > 1) != (first < last):
         raise BadInput(f"'{text}' does not increase", wanted)
     return np.linspace(first, last, number)
-
-
-def _check_plot(path: Path) -> None:
-    """Say before computing what would fail after it."""
-    from phasecast.core.errors import BadInput
-
-    if path.suffix not in (".svg", ".png", ".pdf"):
-        raise BadInput(f"cannot draw to '{path.name}'", "use a name that ends in .svg, .png or .pdf")
-    if not path.absolute().parent.is_dir():
-        raise BadInput(f"there is no folder {path.absolute().parent}", "make it first")
-
-
-def _draw(found, path: Path) -> None:
-    from phasecast.core.errors import BadInput
-    from phasecast.report.style import style, to_svg
-
-    with style():
-        figure = found.figure()
-        try:
-            if path.suffix == ".svg":
-                path.write_text(to_svg(figure, "curve"))
-            else:
-                figure.savefig(path)
-        except OSError as error:
-            raise BadInput(f"cannot write {path} ({error.strerror})", "choose another file") from None

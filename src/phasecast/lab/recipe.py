@@ -157,6 +157,8 @@ RECIPES: dict[str, str] = {
     "learning-curves": "phasecast.lab.recipes.learning_curves",
     "linear-features": "phasecast.lab.recipes.linear_features",
     "llc": "phasecast.lab.recipes.local_coefficient",
+    "rlct-linear": "phasecast.lab.recipes.rlct_linear",
+    "rlct-relu": "phasecast.lab.recipes.rlct_relu",
     "toy-landscapes": "phasecast.lab.recipes.toy_landscapes",
 }
 """The recipes we ship: name to module, imported when asked for."""

@@ -50,19 +50,24 @@ def load(reference: str) -> Any:
         raise BadInput(f"module '{module_name}' has no '{attribute}'", "check the name after the colon") from None
 
 
-def load_problem(reference: str) -> Problem:
-    """The problem that the factory behind ``reference`` makes."""
+def make(reference: str) -> Any:
+    """What the factory behind ``reference`` makes."""
     factory = load(reference)
     if not callable(factory):
         raise BadInput(
             f"'{reference}' is a {type(factory).__name__}, not a factory", "name a function without arguments"
         )
     try:
-        problem = factory()
+        return factory()
     except Exception as error:
         raise BadInput(
             f"the factory '{reference}' raised {type(error).__name__}: {error}", "mend the factory"
         ) from error
+
+
+def load_problem(reference: str) -> Problem:
+    """The problem that the factory behind ``reference`` makes."""
+    problem = make(reference)
     if not isinstance(problem, Problem):
         raise BadInput(
             f"the factory '{reference}' returned a {type(problem).__name__}",

@@ -1,245 +1,77 @@
-"""Bayesian learning without sampling: models of one or two parameters, integrated by quadrature.
+"""What the posterior of a small model says exactly, by quadrature: F, E and V at any β.
 
-A prior on nodes w_k with weights φ_k makes every expectation a sum, and the identities of the theory exact:
+.. math:: F(\\beta) = -\\log\\int \\varphi(w)\\, e^{-\\beta\\, nL(w)} dw, \\qquad
+          F' = E_\\beta[nL], \\qquad F'' = -\\mathrm{Var}_\\beta[nL]
 
-.. math:: \\frac{dF}{d\\beta} = E_\\beta[nL], \\quad \\frac{dE_\\beta}{d\\beta} = -\\mathrm{Var}_\\beta[nL], \\quad
-          F(n+1) - F(n) = -\\log p(X_{n+1} \\mid X^n), \\quad F_\\beta = \\beta E_\\beta[nL] + \\mathrm{KL}
-
-with KL from the prior to the posterior at β. What is asymptotic can then be seen for what it is: errors of learning at
-finite n, and how fast cross-validation and WAIC come together.
+For models with one or two parameters on the whole line: a tanh-sinh-like rule on a fine grid in :math:`w = \\sinh t`,
+which resolves a narrow posterior around zero and the tails of the prior at once.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
-from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from phasecast.coefficients.theory import monomial
-from phasecast.core.errors import BadInput, unknown, whole_number
-from phasecast.core.results import Measurement
-from phasecast.posterior.criteria import log_sum
+from phasecast.core.errors import BadInput
+from phasecast.core.precision import float64
+from phasecast.posterior.model import Model
+from phasecast.posterior.tempered import check_betas
 
-HALF_WIDTH = 9.0  # posterior widths 1/√n of the mean that the grid of a power model reaches
-NODES = 321
-
-
-@dataclass(frozen=True, eq=False)
-class GridModel:
-    """A model on a grid of parameters.
-
-    Parameters
-    ----------
-    nodes: shape (node,) or (node, parameter).
-    log_prior: shape (node,): log φ_k; their exponentials are normalised here.
-    log_likelihood: ``(nodes, data) -> (node, observation)``, log p(x|w).
-
-    >>> def log_likelihood(p, x):
-    ...     return np.log(np.where(x, p[:, None], 1 - p[:, None]))
-    >>> coin = GridModel(np.linspace(0.005, 0.995, 100), np.zeros(100), log_likelihood)
-    >>> tosses = np.array([1, 1, 0])
-    >>> round(coin.free_energy(tosses), 2)  # −log of the Beta function at 3 and 2, log 12
-    2.48
-    """
-
-    nodes: np.ndarray
-    log_prior: np.ndarray
-    log_likelihood: Callable[[np.ndarray, Any], np.ndarray]
-
-    def __post_init__(self) -> None:
-        prior = np.asarray(self.log_prior, dtype=float)
-        if prior.shape != (len(self.nodes),) or np.isnan(prior).any():
-            raise BadInput(f"a log prior of shape {prior.shape}", f"give one number for {len(self.nodes)} nodes each")
-        object.__setattr__(self, "log_prior", prior - log_sum(prior))
-
-    def losses(self, data: Any) -> np.ndarray:
-        """nL(w) at every node."""
-        return -self.log_likelihood(self.nodes, data).sum(axis=1)
-
-    def free_energy(self, data: Any, beta: float = 1.0) -> float:
-        """F = −log ∫ exp(−β nL) φ."""
-        return float(-log_sum(self.log_prior - beta * self.losses(data)))
-
-    def log_posterior(self, data: Any, beta: float = 1.0) -> np.ndarray:
-        """Logarithms of the posterior's weights at β; ``criteria(log_likelihood, beta, log_weights)`` takes them."""
-        return self.log_prior - beta * self.losses(data) + self.free_energy(data, beta)
-
-    def energy(self, data: Any, beta: float = 1.0) -> tuple[float, float]:
-        """E_β[nL] and Var_β[nL]."""
-        weights, losses = np.exp(self.log_posterior(data, beta)), self.losses(data)
-        mean = float(weights @ losses)
-        return mean, float(weights @ (losses - mean) ** 2)
-
-    def divergence(self, data: Any, beta: float = 1.0) -> float:
-        """KL of the posterior at β from the prior."""
-        log_posterior = self.log_posterior(data, beta)
-        return float(np.exp(log_posterior) @ (log_posterior - self.log_prior))
-
-    def predictive(self, data: Any, new: Any, beta: float = 1.0) -> np.ndarray:
-        """log p(x|data) of every new observation."""
-        return log_sum(self.log_posterior(data, beta)[:, None] + self.log_likelihood(self.nodes, new))
+REACH = 16.0  # of t: w up to sinh(16)·SCALE
+SCALE = 1e-3
+NODES = {1: 8001, 2: 2001}
 
 
-def power_model(power: int, radius: float = 1.0, nodes: int = NODES) -> GridModel:
-    """N(w^power, 1) with w uniform on (−radius, radius); where N(0, 1) is true λ = 1/(2 power)."""
-    whole_number("power", power, 1)
-    points, weights = np.polynomial.legendre.leggauss(whole_number("nodes", nodes, 3))
+class Exact(NamedTuple):
+    """At each β: the free energy F, E[nL] and Var[nL], and how much each moves on a grid half as fine."""
 
-    def log_likelihood(w: np.ndarray, x: Any) -> np.ndarray:
-        return -((np.asarray(x) - (w**power)[:, None]) ** 2) / 2 - math.log(2 * math.pi) / 2
-
-    return GridModel(radius * points, np.log(weights), log_likelihood)
-
-
-class Errors(NamedTuple):
-    """Of every dataset, shape (dataset,): errors are losses less the entropy, or its value on the sample."""
-
-    generalisation: np.ndarray
-    training: np.ndarray
-    gibbs_training: np.ndarray
-    cross_validation: np.ndarray
+    free_energy: np.ndarray
+    energy: np.ndarray
     variance: np.ndarray
-
-    def waic(self, n: int, beta: float = 1.0) -> np.ndarray:
-        """The WAIC error: training error + βV/n."""
-        return self.training + beta * self.variance / n
+    error: np.ndarray
 
 
-@dataclass(frozen=True)
-class Family:
-    """A one-parameter family p(x|m) with truth m = 0, for :func:`learning_errors`.
+def exact(model: Model, data: Any, betas: Any) -> Exact:
+    """F, E and V of a model with one or two parameters.
 
-    ``ratio(x, m)`` is log p(x|m)/q(x), shape (x, m); ``draw(rng, n)`` samples q; ``nodes()`` integrate over it.
-    """
-
-    ratio: Callable[[np.ndarray, np.ndarray], np.ndarray]
-    draw: Callable[[np.random.Generator, int], np.ndarray]
-    nodes: Callable[[], tuple[np.ndarray, np.ndarray]]
-
-
-FAMILIES = {
-    "normal": Family(
-        lambda x, m: np.outer(x, m) - m**2 / 2,
-        lambda rng, n: rng.normal(size=n),
-        lambda: np.polynomial.hermite_e.hermegauss(40),
-    ),
-    "exponential": Family(
-        lambda x, m: m - np.outer(x, np.expm1(m)),
-        lambda rng, n: rng.exponential(size=n),
-        lambda: np.polynomial.laguerre.laggauss(40),
-    ),
-}
-"""N(m, 1), and the exponential distribution with rate e^m, whose score is skewed."""
-
-
-def learning_errors(
-    power: int, n: int, datasets: int, beta: float = 1.0, *, family: str = "normal", seed: int = 0
-) -> Errors:
-    """Bg, Bt, Gt, Cv and V of p(x|w^power) where w = 0 is true, exactly, for samples of n.
-
-    The prior is uniform and as wide as the posterior can be told apart from it, so that n enters by its sample alone.
-    """
-    if family not in FAMILIES:
-        raise unknown("family", family, FAMILIES)
-    kind = FAMILIES[family]
-    means = (
-        HALF_WIDTH / math.sqrt(whole_number("n", n, 2)) * np.linspace(-1, 1, NODES) ** whole_number("power", power, 1)
-    )
-    places, weights = kind.nodes()
-    unseen = np.exp(kind.ratio(places, means))
-    rng = np.random.default_rng([seed, power, n])
-    rows = []
-    for _ in range(whole_number("datasets", datasets, 2)):
-        ratio = kind.ratio(kind.draw(rng, n), means)
-        tempered = beta * ratio.sum(axis=0)
-        posterior = np.exp(tempered - log_sum(tempered))
-        seen = np.exp(ratio)
-        mean = ratio @ posterior
-        left_out = np.log(seen ** (1 - beta) @ posterior) - np.log(seen**-beta @ posterior)
-        rows.append(
-            (
-                -(weights @ np.log(unseen @ posterior)) / weights.sum(),
-                -np.mean(np.log(seen @ posterior)),
-                -np.mean(mean),
-                -np.mean(left_out),
-                np.sum((ratio - mean[:, None]) ** 2 @ posterior),
-            )
-        )
-    return Errors(*np.array(rows).T)
-
-
-def learning_coefficient(power: int) -> Fraction:
-    """λ of N(w^power, 1) where w = 0 is true: that of K = w^(2 power)/2."""
-    return Fraction(monomial([2 * power]).value)  # pyright: ignore[reportArgumentType, reportCallIssue]
-
-
-def mean_of(values: np.ndarray, name: str = "") -> Measurement:
-    """A mean over datasets with its standard error."""
-    values = np.asarray(values, dtype=float)
-    return Measurement(
-        float(values.mean()), float(values.std(ddof=1) / math.sqrt(values.size)), error_kind="datasets", name=name
-    )
-
-
-def singular_fluctuation(variances: Any, beta: float = 1.0) -> Measurement:
-    """ν(β) = (β/2) E[V] over datasets, from their functional variances.
-
-    >>> abs(float(singular_fluctuation(learning_errors(1, 200, 50).variance).value) - 0.5) < 0.05
+    >>> from phasecast.posterior.models import monomial
+    >>> found = exact(monomial([1]), np.zeros(100), [1.0])  # y = w: log(1 + 100)/2 + 50 log 2π
+    >>> bool(abs(found.free_energy[0] - 50 * np.log(2 * np.pi) - np.log(101) / 2) < 1e-9)
     True
     """
-    return mean_of(beta / 2 * np.asarray(variances, dtype=float), "singular fluctuation ν")
+    grid = check_betas(betas)
+    size = model.size()
+    if size not in NODES:
+        raise BadInput(f"{size} parameters are too many for quadrature", "use one or two, or sample with tempered()")
+    fine, coarse = (_integrals(model, data, grid, size, every) for every in (1, 2))
+    return Exact(fine[0], fine[1], fine[2], np.max(np.abs(fine - coarse), axis=0))
 
 
-def sum_law(power: int, n: int, datasets: int, *, seed: int = 0) -> Measurement:
-    """n(Bg + Cv)/2 at β = 1, which tends to λ for every dataset (Watanabe 2010, Theorem 2; survey eq. 3)."""
-    found = learning_errors(power, n, datasets, seed=seed)
-    return mean_of(n * (found.generalisation + found.cross_validation) / 2, "n(Bg + Cv)/2")
+def _integrals(model: Model, data: Any, betas: np.ndarray, size: int, every: int) -> np.ndarray:
+    import jax
+    import jax.numpy as jnp
+    from jax.flatten_util import ravel_pytree
 
-
-def waic_gap_exponent(
-    power: int,
-    beta: float,
-    sizes: tuple[int, ...] = (50, 100, 200, 400, 800),
-    datasets: int = 60,
-    *,
-    family: str = "exponential",
-    seed: int = 0,
-) -> Measurement:
-    """The power of n with which the typical |CvL − WAIC| falls: −3/2, and −2 at β = 1 (survey eq. 1).
-
-    Those are bounds that singular models with a skewed score reach, such as the exponential family at power 2. Where
-    the score is symmetric or the model regular the third cumulants nearly cancel and it falls faster. It is the slope
-    of log √⟨(CvL − WAIC)²⟩ over log n, with the error that the datasets leave.
-    """
-    logs, spreads, errors = [], [], []
-    for n in sizes:
-        found = learning_errors(power, n, datasets, beta, family=family, seed=seed)
-        squares = (found.cross_validation - found.waic(n, beta)) ** 2
-        logs.append(math.log(n))
-        spreads.append(math.log(squares.mean()) / 2)
-        errors.append(squares.std(ddof=1) / math.sqrt(datasets) / squares.mean() / 2)
-    away = np.array(logs) - np.mean(logs)
-    share = away / np.sum(away**2)
-    return Measurement(
-        float(share @ np.array(spreads)),
-        float(np.sqrt(np.sum((share * np.array(errors)) ** 2))),
-        error_kind="datasets",
-        name=f"power of n in CvL − WAIC at β = {beta:g}",
-    )
-
-
-def mirror(power: int, n: int, datasets: int, *, seed: int = 0) -> tuple[float, float]:
-    """Var Cv / Var Bg and their correlation over datasets at β = 1: what one is too high the other is too low.
-
-    Their sum does not fluctuate to order 1/n (survey eq. 3), so the ratio tends to 1 and the correlation to −1.
-    """
-    found = learning_errors(power, n, datasets, seed=seed)
-    covariance = np.cov(found.generalisation, found.cross_validation)
-    return (
-        float(covariance[1, 1] / covariance[0, 0]),
-        float(covariance[0, 1] / math.sqrt(covariance[0, 0] * covariance[1, 1])),
-    )
+    t = np.linspace(-REACH, REACH, NODES[size])[::every]
+    w, log_step = SCALE * np.sinh(t), np.log(SCALE * np.cosh(t) * (t[1] - t[0]))
+    with float64():
+        summary = jax.tree.map(jnp.asarray, model.summary(data))
+        unravel = ravel_pytree(model.init(jax.random.key(0)))[1]
+        points = (
+            jnp.asarray(w)[:, None] if size == 1 else jnp.stack(jnp.meshgrid(w, w, indexing="ij"), -1).reshape(-1, 2)
+        )
+        measure = log_step if size == 1 else np.add.outer(log_step, log_step).ravel()
+        prior = np.asarray(jax.vmap(lambda p: model.log_prior(unravel(p)))(points))
+        losses = np.asarray(jax.vmap(lambda p: model.total_loss(unravel(p), summary))(points))
+    found = []
+    for beta in betas:
+        log_mass = prior + measure - beta * losses
+        log_mass = np.where(np.isfinite(log_mass), log_mass, -np.inf)
+        top = log_mass.max()
+        mass = np.exp(log_mass - top)
+        total = mass.sum()
+        kept = mass > 0
+        mean = np.sum(mass[kept] * losses[kept]) / total
+        found.append((-top - np.log(total), mean, np.sum(mass[kept] * (losses[kept] - mean) ** 2) / total))
+    return np.array(found).T

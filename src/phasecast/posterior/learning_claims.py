@@ -11,7 +11,7 @@ from phasecast.coefficients.network_claims import SURVEY
 from phasecast.core.claim import Claim, ClaimVerdict, Finding
 from phasecast.core.results import Comparison, Prediction
 from phasecast.posterior.criteria import log_sum
-from phasecast.posterior.exact import (
+from phasecast.posterior.exact_learning import (
     FAMILIES,
     HALF_WIDTH,
     NODES,
@@ -133,7 +133,7 @@ def _check_mirror() -> Finding:
 
 
 EQ_2 = """
-from phasecast.posterior.exact import learning_errors
+from phasecast.posterior.exact_learning import learning_errors
 n, lam = 400, 0.5  # a normal mean, β = 1
 found = learning_errors(1, n, 200)
 nu = found.variance.mean() / 2
@@ -156,7 +156,7 @@ assert abs(n * ours) < 0.01 < 0.1 < abs(n * printed)
 
 MIRROR = """
 import numpy as np
-from phasecast.posterior.exact import learning_errors
+from phasecast.posterior.exact_learning import learning_errors
 n = 400
 found = learning_errors(1, n, 100)
 spread = np.var(found.generalisation), np.var(found.cross_validation)

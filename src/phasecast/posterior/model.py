@@ -11,7 +11,7 @@ are alive.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ from phasecast.core.errors import BadInput
 FAR, FARTHER = 1e6, 1e8  # where a proper prior has fallen faster than 1/|w|
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class Model:
     """A Bayesian model; parameters are an array or a tree of arrays, unconstrained.
 
@@ -32,7 +32,7 @@ class Model:
     init: ``key -> params``, a draw from the prior.
     predict: ``(params, data) -> (n, …)``, the mean prediction for the inputs in ``data``.
     observed: ``data -> (n, …)``, the outputs that ``predict`` is about.
-    summarise: ``data -> summary``, sufficient statistics; without it the summary is the data.
+    summarise: ``data -> summary``, sufficient statistics, of one data set, not compiled; without it, the data.
     loss: ``(params, summary) -> scalar``, nL = −Σ log p from the summary.
     gibbs: ``(key, params, summary, beta) -> params``, an update that leaves the posterior at β as it is.
     live_units: ``(params, data) -> scalar``, hidden units that do something on the data.
@@ -54,8 +54,8 @@ class Model:
     loss: Callable[[Any, Any], Any] | None = None
     gibbs: Callable[[Any, Any, Any, Any], Any] | None = None
     live_units: Callable[[Any, Any], Any] | None = None
-    truth: Any = None
-    name: str = "your model"
+    truth: Any = field(default=None, compare=False)  # models that differ in these two alone are compiled once
+    name: str = field(default="your model", compare=False)
 
     def __post_init__(self) -> None:
         for word in ("log_likelihood", "log_prior", "init"):

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import jax
@@ -36,7 +38,12 @@ def deep_linear(widths: Sequence[int], *, prior_sd: float = 1.0, truth: Sequence
     widths = [whole_number("width", width, 1) for width in widths]
     if len(widths) < 2:
         raise BadInput(f"{len(widths)} widths make no network", "give at least an input and an output width")
-    sd = positive("prior_sd", prior_sd)
+    model = _deep_linear(tuple(widths), positive("prior_sd", prior_sd))
+    return model if truth is None else replace(model, truth=tuple(jnp.asarray(factor) for factor in truth))
+
+
+@cache  # the same model is the same compilation
+def _deep_linear(widths: tuple[int, ...], sd: float) -> Model:
     shapes = [(widths[i + 1], widths[i]) for i in range(len(widths) - 1)]
     outputs = widths[-1]
 
@@ -54,10 +61,10 @@ def deep_linear(widths: Sequence[int], *, prior_sd: float = 1.0, truth: Sequence
 
     def summarise(data: Data) -> Data:
         """The products of the data, and the least residual: differences of large numbers are taken only once."""
-        x, y = data["x"], data["y"]
-        xx, yx = x.T @ x, y.T @ x
-        best = jnp.linalg.lstsq(x, y)[0].T
-        return {"xx": xx, "yx": yx, "best": best, "least": jnp.sum((y - x @ best.T) ** 2), "n": 1.0 * x.shape[0]}
+        x, y = np.asarray(data["x"], dtype=float), np.asarray(data["y"], dtype=float)
+        best = np.linalg.lstsq(x, y)[0].T
+        least = np.sum((y - x @ best.T) ** 2)
+        return {"xx": x.T @ x, "yx": y.T @ x, "best": best, "least": least, "n": 1.0 * x.shape[0]}
 
     def loss(params: Any, summary: Data) -> Any:
         off = product(params) - summary["best"]
@@ -90,7 +97,6 @@ def deep_linear(widths: Sequence[int], *, prior_sd: float = 1.0, truth: Sequence
         summarise=summarise,
         loss=loss,
         gibbs=gibbs,
-        truth=None if truth is None else tuple(jnp.asarray(factor) for factor in truth),
         name=f"linear {'-'.join(map(str, widths))}",
     )
 
@@ -121,14 +127,17 @@ def monomial(powers: Sequence[int], *, prior_sd: float = 1.0) -> Model:
     >>> from phasecast.core.precision import float64
     >>> model = monomial([1, 2])
     >>> with float64():
-    ...     print(model.total_loss(jnp.ones(2), model.summary(jnp.ones(4))))  # 2 log 2π
+    ...     print(model.total_loss(jnp.ones(2), model.summary(np.ones(4))))  # 2 log 2π
     3.675754...
     """
     powers = [whole_number("power", power, 1) for power in powers]
     if not powers:
         raise BadInput("there are no powers", "give at least one")
-    sd = positive("prior_sd", prior_sd)
+    return _monomial(tuple(powers), positive("prior_sd", prior_sd))
 
+
+@cache  # the same model is the same compilation
+def _monomial(powers: tuple[int, ...], sd: float) -> Model:
     def predict(params: Any, data: Any) -> Any:
         return jnp.broadcast_to(_product(params, powers), jnp.shape(data))
 
@@ -137,8 +146,8 @@ def monomial(powers: Sequence[int], *, prior_sd: float = 1.0) -> Model:
         return 0.5 * (summary["least"] + summary["n"] * off**2) + summary["n"] / 2 * LOG_2PI
 
     def summarise(data: Any) -> Data:
-        mean = jnp.mean(data)
-        return {"mean": mean, "least": jnp.sum((data - mean) ** 2), "n": 1.0 * jnp.size(data)}
+        mean = np.mean(data)
+        return {"mean": mean, "least": np.sum((np.asarray(data) - mean) ** 2), "n": 1.0 * np.size(data)}
 
     return Model(
         lambda params, data: -0.5 * (data - predict(params, data)) ** 2 - LOG_2PI / 2,
@@ -170,8 +179,11 @@ def mixture(components: int, dimension: int = 1, *, prior_sd: float = 3.0) -> Mo
     3
     """
     k, d = whole_number("components", components, 1), whole_number("dimension", dimension, 1)
-    sd = positive("prior_sd", prior_sd)
+    return _mixture(k, d, positive("prior_sd", prior_sd))
 
+
+@cache  # the same model is the same compilation
+def _mixture(k: int, d: int, sd: float) -> Model:
     def log_weights(logits: Any) -> Any:
         return jax.nn.log_softmax(jnp.concatenate([logits, jnp.zeros(1)]))
 

@@ -14,6 +14,8 @@ One unit after another moves under this density (no gradient, no step size, kink
 from __future__ import annotations
 
 import math
+from dataclasses import replace
+from functools import cache
 from typing import Any, Literal
 
 import jax
@@ -57,7 +59,12 @@ def two_layer(
     H, inputs = whole_number("hidden", hidden, 1), whole_number("inputs", inputs, 1)
     if activation not in ACTIVATIONS:
         raise unknown("activation", activation, ACTIVATIONS)
-    sd, act = positive("prior_sd", prior_sd), ACTIVATIONS[activation]
+    return replace(_two_layer(H, inputs, activation, positive("prior_sd", prior_sd), bool(bias)), truth=truth)
+
+
+@cache  # the same model is the same compilation
+def _two_layer(H: int, inputs: int, activation: Activation, sd: float, bias: bool) -> Model:
+    act = ACTIVATIONS[activation]
 
     def features(params: Data, x: Any) -> Any:
         """(n, H), without the column of ones."""
@@ -116,7 +123,6 @@ def two_layer(
         observed=lambda data: data["y"],
         gibbs=gibbs,
         live_units=live_units,
-        truth=truth,
         name=f"{activation} network with {H} units",
     )
 
@@ -161,7 +167,7 @@ def _move_unit(key: Any, unit: Any, feature: Any, log_evidence: Any, sd: float) 
     def log_density(value: Any) -> Any:
         return log_likelihood(value) - 0.5 * jnp.sum((value / sd) ** 2)
 
-    slicer = blackjax.elliptical_slice(log_likelihood, mean=jnp.zeros(size), cov=jnp.full(size, sd**2))
+    slicer: Any = blackjax.elliptical_slice(log_likelihood, mean=jnp.zeros(size), cov=jnp.full(size, sd**2))
     unit = slicer.step(for_slice, slicer.init(unit))[0].position
     here = log_density(unit)
     tests = jnp.log(jax.random.uniform(for_tests, (2,)))
@@ -192,7 +198,7 @@ def polygon_network(corners: int, hidden: int) -> Data:
     w = np.zeros((H, 2))
     w[:m] = np.stack([np.cos(angle), np.sin(angle)], axis=1)
     on = (np.arange(H) < m).astype(float)
-    return {"w": w, "b": -on / 3, "q": on, "c": np.zeros(())}
+    return {"w": w, "b": np.where(on, -1 / 3, 0.0), "q": on, "c": np.zeros(())}
 
 
 def network_data(truth: Data, n: int, seed: int, *, activation: Activation = "relu", noise: float = 1.0) -> Data:

@@ -67,8 +67,8 @@ def tempered(
     swap: whether neighbours in β exchange places.
     pointwise: keep the log-likelihood of every observation at β = 1 too, at every ``thin``-th step.
 
-    Group ``sample_stats`` has nL in float64, the share of divergent steps, mean acceptance and the share of exchanges
-    taken; ``posterior`` the parameters; ``log_likelihood`` the pointwise one.
+    Group ``sample_stats`` has nL in float64, the share of divergent steps, mean acceptance, the share of exchanges
+    taken, and ``best``, nL where chains from the truth began; ``posterior`` has the parameters.
 
     >>> from phasecast.posterior.models import linear, linear_data
     >>> tree = tempered(linear(2), linear_data([[[1.0, 0.0]]], 50, seed=0), [0.5, 1.0], draws=20, warmup=0)
@@ -153,10 +153,11 @@ def _sample(
     import jax.numpy as jnp
 
     keys = jnp.stack([jax.random.fold_in(jax.random.key(seed), first + number) for number in range(len(sets))])
-    data = jax.tree.map(lambda *leaves: jnp.stack([jnp.asarray(leaf) for leaf in leaves]), *sets)
+    summaries = [model.summary(one) for one in sets]
+    stacked = jax.tree.map(lambda *leaves: jnp.stack([jnp.asarray(leaf) for leaf in leaves]), *summaries)
     best = [model.truth if model.truth is not None else descend(model, one, seed) for one in sets]
     best = jax.tree.map(lambda *leaves: jnp.stack([jnp.asarray(leaf, dtype=float) for leaf in leaves]), *best)
-    stats, places = _run(model, kind, chains, lengths, swap, keys, data, best, jnp.asarray(betas))
+    stats, places = _run(model, kind, chains, lengths, swap, keys, stacked, best, jnp.asarray(betas))
     return {name: np.asarray(values) for name, values in stats.items()}, jax.tree.map(np.asarray, places)
 
 
@@ -172,14 +173,14 @@ def _run(*arguments: Any) -> Any:
 
 
 def _all_sets(
-    model: Model, kind: str, chains: int, lengths: Lengths, swap: bool, keys: Any, data: Any, best: Any, betas: Any
+    model: Model, kind: str, chains: int, lengths: Lengths, swap: bool, keys: Any, summaries: Any, best: Any, betas: Any
 ) -> Any:
     import jax
 
-    def one(key: Any, data: Any, best: Any) -> Any:
-        return _ladder(model, kind, chains, lengths, swap, key, model.summary(data), best, betas)
+    def one(key: Any, summary: Any, best: Any) -> Any:
+        return _ladder(model, kind, chains, lengths, swap, key, summary, best, betas)
 
-    return jax.vmap(one)(keys, data, best)
+    return jax.vmap(one)(keys, summaries, best)
 
 
 def _ladder(
@@ -190,7 +191,7 @@ def _ladder(
     import jax.numpy as jnp
 
     rungs = betas.shape[0]
-    for_start, for_warmup, for_settle, for_draws = jax.random.split(key, 4)
+    for_start, for_warmup, for_draws = jax.random.split(key, 3)
     from_prior = jax.vmap(jax.vmap(model.init))(jax.random.split(for_start, (rungs, chains)))
     at_best = jnp.arange(chains) % 2 == 1
 
@@ -221,18 +222,14 @@ def _ladder(
         losses = seen.pop("nL")
         return places, (losses, jax.tree.map(lambda x: x.astype(float).mean(0), seen), places)
 
-    if lengths.settle:
-        count = jnp.arange(lengths.settle)
-        places, _ = jax.lax.scan(
-            lambda p, numbered: (step(p, numbered)[0], None),
-            places,
-            (count, jax.random.split(for_settle, lengths.settle)),
-        )
-    shape = (lengths.kept, lengths.thin)
-    numbers = jnp.arange(lengths.kept * lengths.thin).reshape(shape)
-    _, (losses, means, kept) = jax.lax.scan(several, places, (numbers, jax.random.split(for_draws, shape)))
+    settle = -(-lengths.settle // lengths.thin)  # steps to settle are taken like the others, and forgotten
+    shape = (settle + lengths.kept, lengths.thin)
+    numbers = jnp.arange(shape[0] * shape[1]).reshape(shape)
+    _, seen = jax.lax.scan(several, places, (numbers, jax.random.split(for_draws, shape)))
+    losses, means, kept = jax.tree.map(lambda leaf: leaf[settle:], seen)
     stats = {name: values.mean(0) for name, values in means.items()}
     stats["nL"] = jnp.moveaxis(losses.reshape(-1, rungs, chains), 0, -1)
+    stats["best"] = model.total_loss(best, summary)
     return stats, jax.tree.map(lambda leaf: jnp.moveaxis(leaf, 0, 2), kept)
 
 
@@ -262,10 +259,10 @@ def _adapt(model: Model, summary: Any, betas: Any, places: Any, key: Any, steps:
     import jax.numpy as jnp
 
     def one(key: Any, place: Any, beta: Any) -> Any:
-        adaptation = blackjax.window_adaptation(
+        adaptation: Any = blackjax.window_adaptation(
             blackjax.nuts, _log_density(model, summary, beta), target_acceptance_rate=ACCEPTANCE
         )
-        (state, tuned), _ = adaptation.run(key, place, num_steps=steps)
+        (state, tuned), _ = adaptation.run(key, place, steps)
         return state.position, tuned["step_size"], tuned["inverse_mass_matrix"]
 
     shape = jax.tree.leaves(places)[0].shape[:2]
@@ -323,7 +320,7 @@ def descend(model: Model, data: Any, seed: int = 0) -> Any:
     from scipy.optimize import minimize
 
     with float64():
-        summary = model.summary(jax.tree.map(jnp.asarray, data))
+        summary = jax.tree.map(jnp.asarray, model.summary(data))
         keys = jax.random.split(jax.random.fold_in(jax.random.key(seed), 2**31 - 1), DESCENTS)
         slope, unravel = _slope(), ravel_pytree(model.init(keys[0]))[1]
 
@@ -394,7 +391,7 @@ def _tree(
         "start": ("chain", np.array([STARTS[number % 2] for number in range(chains)])),
     }
     traces = xr.Dataset(
-        {name: (dims + ("draw",) * (values.ndim - 3), values) for name, values in stats.items()},
+        {name: ((*dims, "draw")[: values.ndim], values) for name, values in stats.items()},
         coords=coords | {"draw": np.arange(draws)},
         attrs={"sampler": kind, "model": model.name},
     )

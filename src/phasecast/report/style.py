@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
+
+from phasecast.core.errors import BadInput
 
 INK = "#1b2a3c"  # text and axes; on a page it follows the page's own ink
 
@@ -45,6 +48,27 @@ def to_svg(figure: Any, name: str) -> str:
     with mpl.rc_context({**_STYLE, "svg.hashsalt": name}):
         figure.savefig(file, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
     return file.getvalue()
+
+
+def check_target(path: Path) -> None:
+    """Say before computing what would fail when the figure is written to this file."""
+    if path.suffix not in (".svg", ".png", ".pdf"):
+        raise BadInput(f"cannot draw to '{path.name}'", "use a name that ends in .svg, .png or .pdf")
+    if not path.absolute().parent.is_dir():
+        raise BadInput(f"there is no folder {path.absolute().parent}", "make it first")
+
+
+def draw(make: Callable[[], Any], path: Path, name: str) -> None:
+    """Write the figure that ``make`` returns to a file, in our style."""
+    with style():
+        figure = make()
+        try:
+            if path.suffix == ".svg":
+                path.write_text(to_svg(figure, name))
+            else:
+                figure.savefig(path)
+        except OSError as error:
+            raise BadInput(f"cannot write {path} ({error.strerror})", "choose another file") from None
 
 
 def inline(svg: str, name: str, label: str) -> str:

@@ -9,7 +9,7 @@ import pytest
 
 from phasecast.coefficients.survey_claims import bayes_errors
 from phasecast.core.errors import BadInput
-from phasecast.posterior import exact
+from phasecast.posterior import exact_learning as exact
 from phasecast.posterior.criteria import criteria
 
 pytestmark = pytest.mark.bare

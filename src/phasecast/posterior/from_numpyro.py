@@ -1,0 +1,64 @@
+"""A NumPyro model as a :class:`Model`: the same program, tempered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from phasecast.core.errors import BadInput, MissingExtra
+from phasecast.posterior.model import Model
+
+
+def from_numpyro(program: Callable[..., Any], data: dict[str, Any], *, name: str | None = None) -> Model:
+    """The model that a NumPyro program describes; its parameters are the unconstrained sample sites.
+
+    ``program(**data)`` has its outputs in ``data`` and gives them as ``obs=`` to the sites that observe them, with one
+    row for each observation. Only the likelihood is tempered; the log prior has the Jacobians of the constraints.
+
+    >>> import jax.numpy as jnp, numpyro, numpyro.distributions as dist  # needs the extra phasecast[numpyro]
+    >>> def line(x, y):
+    ...     slope = numpyro.sample("slope", dist.Normal(0, 1))
+    ...     numpyro.sample("y", dist.Normal(slope * x, numpyro.sample("noise", dist.HalfNormal(1))), obs=y)
+    >>> from_numpyro(line, {"x": jnp.arange(5.0), "y": jnp.ones(5)}).size()
+    2
+    """
+    try:
+        from numpyro import handlers
+        from numpyro.infer import util
+    except ImportError:
+        raise MissingExtra("numpyro", "numpyro") from None
+    import jax
+    import jax.numpy as jnp
+
+    if not isinstance(data, dict):
+        raise BadInput(f"data are a {type(data).__name__}", "give a dict with the arguments of the program by name")
+
+    def latent(key: Any, given: dict[str, Any]) -> dict[str, Any]:
+        trace = handlers.trace(handlers.seed(program, key)).get_trace(**given)
+        sites = {k: s for k, s in trace.items() if s["type"] == "sample"}
+        if not any(site["is_observed"] for site in sites.values()):
+            raise BadInput("the program observes nothing", "give the data as obs= to a numpyro.sample")
+        discrete = [k for k, s in sites.items() if not s["is_observed"] and s["fn"].support.is_discrete]
+        if discrete:
+            raise BadInput(f"'{discrete[0]}' is discrete and has no gradient", "sum it out in the program")
+        return {k: site["value"] for k, site in sites.items() if not site["is_observed"]}
+
+    def unobserved(*arguments: Any, **given: Any) -> Any:
+        return handlers.block(program, hide_fn=lambda site: site["type"] == "sample" and site["is_observed"])(
+            *arguments, **given
+        )
+
+    def log_prior(params: Any) -> Any:
+        return -util.potential_energy(handlers.seed(unobserved, jax.random.key(0)), (), data, params)
+
+    def log_likelihood(params: Any, given: dict[str, Any]) -> Any:
+        seeded = handlers.seed(program, jax.random.key(0))
+        values = util.constrain_fn(seeded, (), given, params)
+        sites = util.log_likelihood(seeded, values, batch_ndims=0, **given)
+        return sum(site.reshape(site.shape[0], -1).sum(-1) for site in map(jnp.atleast_1d, sites.values()))
+
+    def init(key: Any) -> dict[str, Any]:
+        return util.unconstrain_fn(handlers.seed(program, key), (), data, latent(key, data))
+
+    latent(jax.random.key(0), data)
+    return Model(log_likelihood, log_prior, init, name=name or getattr(program, "__name__", "NumPyro model"))

@@ -1,0 +1,344 @@
+"""How singular is it? The learning coefficient λ (RLCT) of a model, a truth and a prior, from tempered posteriors.
+
+.. math:: E_\\beta[nL] = nL(w_0) + \\frac\\lambda\\beta + O_p(\\beta^{-1/2}), \\qquad
+          \\frac{dE_\\beta[nL]}{d(1/\\beta)} = \\beta^2\\, \\mathrm{Var}_\\beta[nL] \\to \\lambda
+
+near β = 1/log n (Watanabe 2013, Theorem 4; "Deep learning is singular, and that's good", eq. 18 and Algorithm 1). The
+slope of E over 1/β and β²Var (Imai 2019) are the same number, once by differences and once by the fluctuations at each
+β; the second is less noisy. A sampler can pass every test of convergence and still sit in a phase that is not the one
+asked about; so the result also says what the model does where the chains are.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import numpy as np
+
+from phasecast.core.errors import BadInput, unknown, whole_number
+from phasecast.core.results import Status
+from phasecast.posterior.model import Model
+from phasecast.posterior.rlct_result import RLCT
+from phasecast.posterior.tempered import Sampler, as_datasets, check_betas, params_of, tempered
+from phasecast.sampling.traces import ess, mcse, rhat
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+METHODS = ("variance", "slope")
+GRID = 5  # inverse temperatures around 1/log n, as in the paper
+OUTER = 2  # more of them on each side
+REACH = math.sqrt(10)  # up and down from 1/log n: a decade
+BATCHES = 16  # of each chain, for the covariance of means at different β
+
+GOOD_RHAT = 1.01
+FEWEST_ESS = 400
+MOST_DIVERGENT = 0.001
+MOST_VARIED = 0.2  # of β²Var over the grid, relative to its mean
+ALLOWED = 3.0  # standard errors
+UNLIKELY = 0.001  # the chance that any pair of starts looks different by accident
+OTHER_PHASE = 2.0  # times λ̂: more excess than that is not fluctuation around the best parameters
+HALF_A_UNIT = 0.5
+NOTHING = 0.02  # a predictive R² that is none
+
+
+def rlct(
+    model: Model,
+    data: Any,
+    betas: Any = "auto",
+    *,
+    method: Literal["variance", "slope"] = "variance",
+    sampler: Sampler = "auto",
+    chains: int = 4,
+    draws: int = 2000,
+    warmup: int = 1000,
+    swap: bool = True,
+    seed: int = 0,
+) -> RLCT:
+    """λ̂ from posteriors at several inverse temperatures, with standard error, or refused with reasons.
+
+    Parameters
+    ----------
+    data: one data set, or a list of data sets of one size; then λ̂ is their mean and the error from their spread.
+    betas: ``"auto"`` takes five around 1/log n, :math:`\\beta_0 (1 \\pm 1/\\sqrt{2\\log n})`, and some beyond them for
+        the curve λ(β) over a decade; or your own, which all count.
+    method: ``"variance"``, the mean of β²Var over the grid; or ``"slope"``, generalised least squares of E on 1/β.
+    sampler, chains, draws, warmup, swap: as for :func:`phasecast.posterior.tempered`.
+
+    >>> from phasecast.posterior.models import linear, linear_data
+    >>> found = rlct(linear(2), linear_data([[[1.0, -1.0]]], 500, seed=1), draws=1000)
+    >>> str(found.status), abs(found.value - 1) < 4 * found.error
+    ('ok', True)
+    """
+    begun = time.monotonic()
+    if method not in METHODS:
+        raise unknown("method", method, METHODS)
+    whole_number("chains", chains, 2)
+    whole_number("draws", draws, 2 * BATCHES)
+    sets = as_datasets(data)
+    n = model.rows(sets[0])
+    grid, inside = auto_betas(n) if isinstance(betas, str) and betas == "auto" else _own(betas)
+    tree = tempered(
+        model, sets, grid, sampler=sampler, chains=chains, draws=draws, warmup=warmup, thin=_thin(draws), swap=swap,
+        seed=seed,
+    )  # fmt: skip
+    found = judge(model, sets, tree, inside, method, time.monotonic() - begun)
+    object.__setattr__(found, "_draws", tree)
+    return found
+
+
+def auto_betas(n: int) -> tuple[np.ndarray, np.ndarray]:
+    """The paper's five β around 1/log n with some beyond, over a decade, and which of them are the five.
+
+    >>> grid, inside = auto_betas(1000)
+    >>> grid[inside].round(4).tolist(), float((grid[-1] / grid[0]).round(6))
+    ([0.1058, 0.1253, 0.1448, 0.1642, 0.1837], 10.0)
+    """
+    if n < 8:
+        raise BadInput(f"n = {n} is too small for β around 1/log n", "give betas")
+    middle, five = 1 / math.log(n), around(n)
+    low = np.geomspace(min(middle / REACH, five[0] / 1.2), five[0], OUTER + 1)[:-1]
+    high = np.geomspace(five[-1], max(low[0] * REACH**2, five[-1] * 1.2), OUTER + 1)[1:]
+    inside = np.r_[np.zeros(OUTER, bool), np.ones(GRID, bool), np.zeros(OUTER, bool)]
+    return np.concatenate([low, five, high]), inside
+
+
+def around(n: int) -> np.ndarray:
+    """Five inverse temperatures :math:`\\beta_0(1 \\pm 1/\\sqrt{2\\log n})` around β₀ = 1/log n."""
+    middle, width = 1 / math.log(n), 1 / math.sqrt(2 * math.log(n))
+    return np.linspace(middle * (1 - width), middle * (1 + width), GRID)
+
+
+def _own(betas: Any) -> tuple[np.ndarray, np.ndarray]:
+    grid = check_betas(betas)
+    if grid.size < 2:
+        raise BadInput("one β has no slope", "give at least two, or betas='auto'")
+    return grid, np.ones(grid.size, bool)
+
+
+def _thin(draws: int) -> int:
+    """Steps between kept parameters: about a hundred of them are kept."""
+    return next(step for step in range(max(1, draws // 100), 0, -1) if draws % step == 0)
+
+
+def judge(
+    model: Model, sets: list[Any], tree: xr.DataTree, inside: np.ndarray, method: str = "variance", seconds: float = 0.0
+) -> RLCT:
+    """λ̂ from a tree of :func:`phasecast.posterior.tempered`, with its reasons to be refused."""
+    stats = tree["sample_stats"].to_dataset()
+    betas, losses = stats["beta"].values, stats["nL"].values
+    each = [estimates(one, betas, inside) for one in losses]
+    variance, variance_error = _over_sets([one.variance for one in each], [one.variance_error for one in each])
+    slope, slope_error = _over_sets([one.slope for one in each], [one.slope_error for one in each])
+    curves = np.array([one.curve for one in each])
+    curve = np.column_stack(
+        [betas]
+        + [column for at in (0, 2) for column in _columns(curves[:, :, at], curves[:, :, at + 1], energies=at == 2)]
+    )
+    value, error = (variance, variance_error) if method == "variance" else (slope, slope_error)
+    series = [one[k].T for one in losses for k in range(betas.size)]
+    worst_rhat = float(np.max([rhat(one) for one in series]))
+    least_ess = float(np.min([ess(one) for one in series]))
+    apart, limit = _starts(losses, stats["start"].values)
+    size = model.size()
+    swaps = stats["swapped"].values.mean(axis=(0, 2))[:-1]
+    phase = look_at_phase(model, sets, tree, inside)
+    checks = Checks(worst_rhat, least_ess, float(stats["divergent"].values.mean()), apart, limit)
+    refused = _refusals(checks, curve[inside], value, error, size)
+    warned = phase_words(phase, value, betas[inside], model.rows(sets[0]))
+    return RLCT(
+        value,
+        error,
+        Status.REFUSED if refused else Status.WARNING if warned else Status.OK,
+        error_kind="datasets" if len(sets) > 1 else "mcse",
+        reasons=refused + warned,
+        name=f"λ̂ of {model.name}",
+        variance=variance,
+        variance_error=variance_error,
+        slope=slope,
+        slope_error=slope_error,
+        curve=curve,
+        in_grid=inside,
+        of_datasets=np.array([one.variance if method == "variance" else one.slope for one in each]),
+        n=model.rows(sets[0]),
+        size=size,
+        excess=phase.excess,
+        live_units=phase.live_units,
+        predictive_r2=phase.predictive_r2,
+        rhat=checks.rhat,
+        ess=checks.ess,
+        divergences=checks.divergent,
+        swapped=float(swaps.min()) if swaps.size else math.nan,
+        starts_apart=apart,
+        sampler=stats.attrs["sampler"],
+        seconds=seconds,
+    )
+
+
+class Estimates(NamedTuple):
+    """λ̂ of one data set in two ways; ``curve`` has a row (β²Var, error, E, error) for each β."""
+
+    variance: float
+    variance_error: float
+    slope: float
+    slope_error: float
+    curve: np.ndarray
+
+
+def estimates(losses: np.ndarray, betas: np.ndarray, inside: np.ndarray) -> Estimates:
+    """From traces of nL (beta, chain, draw)."""
+    means = losses.mean(axis=(1, 2))
+    squares = betas[:, None, None] ** 2 * (losses - means[:, None, None]) ** 2
+    pooled = squares[inside].mean(axis=0)  # of all β at one step: walkers that exchange places are not independent
+    curve = np.array([(s.mean(), mcse(s.T), e, mcse(x.T)) for s, e, x in zip(squares, means, losses, strict=True)])
+    slope, slope_error = gls_slope(1 / betas[inside], means[inside], covariance_of_means(losses[inside]))
+    return Estimates(float(pooled.mean()), mcse(pooled.T), slope, slope_error, curve)
+
+
+def covariance_of_means(losses: np.ndarray) -> np.ndarray:
+    """The covariance of the means over chains and draws at different β, from long batches of (beta, chain, draw)."""
+    rungs, chains, draws = losses.shape
+    length = draws // BATCHES
+    batches = losses[:, :, draws - length * BATCHES :].reshape(rungs, chains * BATCHES, length).mean(axis=2)
+    return np.cov(batches) / (chains * BATCHES)
+
+
+def gls_slope(x: np.ndarray, y: np.ndarray, covariance: np.ndarray) -> tuple[float, float]:
+    """The slope of a line through y(x) by generalised least squares, and its standard error.
+
+    >>> gls_slope(np.array([1.0, 2, 3]), np.array([1.0, 3, 5]), np.diag([1.0, 4, 1]))
+    (2.0, 0.707106...)
+    """
+    design = np.column_stack([np.ones_like(x), x])
+    weighted = np.linalg.solve(covariance, design)
+    information = np.linalg.inv(design.T @ weighted)
+    slope = float((information @ (weighted.T @ y))[1])
+    return slope, float(np.sqrt(information[1, 1]))
+
+
+def _over_sets(values: list[float], errors: list[float]) -> tuple[float, float]:
+    """The mean over data sets, and its error: from their spread, but not below what the chains alone leave open."""
+    alone = math.sqrt(float(np.sum(np.square(errors)))) / len(values)
+    if len(values) == 1:
+        return float(values[0]), alone
+    return float(np.mean(values)), max(alone, float(np.std(values, ddof=1)) / math.sqrt(len(values)))
+
+
+def _columns(values: np.ndarray, errors: np.ndarray, *, energies: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and error over data sets at each β; E[nL] itself differs between data sets, so only its noise counts."""
+    if energies:
+        return values.mean(axis=0), np.sqrt(np.sum(errors**2, axis=0)) / len(values)
+    pairs = [_over_sets(list(v), list(e)) for v, e in zip(values.T, errors.T, strict=True)]
+    return np.array([p[0] for p in pairs]), np.array([p[1] for p in pairs])
+
+
+def _starts(losses: np.ndarray, starts: np.ndarray) -> tuple[float, float]:
+    """How far apart E[nL] is between chains from the prior and from the truth, at worst, and what would be too far."""
+    from scipy.stats import norm
+
+    distances = []
+    for one in losses.reshape(-1, *losses.shape[2:]):
+        groups = [one[starts == start] for start in ("prior", "truth")]
+        error = math.hypot(*(mcse(group.T) for group in groups))
+        distances.append(abs(groups[0].mean() - groups[1].mean()) / error if error else 0.0)
+    return float(np.max(distances)), float(norm.isf(UNLIKELY / 2 / len(distances)))
+
+
+class Phase(NamedTuple):
+    """What the model does where the chains are; NaN where it does not tell."""
+
+    excess: float
+    live_units: float
+    predictive_r2: float
+
+
+def look_at_phase(model: Model, sets: list[Any], tree: xr.DataTree, inside: np.ndarray) -> Phase:
+    """Excess loss, live units and predictive R² in the middle of the grid, means over data sets."""
+    import jax
+    import jax.numpy as jnp
+
+    from phasecast.core.precision import float64
+
+    middle = int(np.flatnonzero(inside)[inside.sum() // 2])
+    stats = tree["sample_stats"].to_dataset()
+    beta = float(stats["beta"].values[middle])
+    best = stats["best"].values
+    excess = float(np.mean(beta * (stats["nL"].values[:, middle].mean(axis=(1, 2)) - best)))
+    places = params_of(model, tree)
+    live, explained = [], []
+    with float64():
+        for number, data in enumerate(sets):
+            here = jax.tree.map(
+                lambda leaf, s=number: jnp.asarray(leaf[s, middle].reshape(-1, *leaf.shape[4:])), places
+            )
+            if model.live_units is not None:
+                live.append(float(jax.vmap(model.live_units, (0, None))(here, data).mean()))
+            if model.predict is not None and model.observed is not None:
+                mean = np.asarray(jax.vmap(model.predict, (0, None))(here, data)).mean(axis=0)
+                outputs = np.asarray(model.observed(data))
+                total = np.sum((outputs - outputs.mean(axis=0)) ** 2)
+                explained.append(1 - float(np.sum((outputs - mean) ** 2) / total) if total else math.nan)
+    return Phase(excess, *(float(np.mean(one)) if one else math.nan for one in (live, explained)))
+
+
+def phase_words(phase: Phase, value: float, betas: np.ndarray, n: int) -> list[str]:
+    """What to say where the excess loss is more than fluctuation around the best parameters known."""
+    if not phase.excess > OTHER_PHASE * value:
+        return []
+    told = []
+    if math.isfinite(phase.live_units):
+        told.append(f"live units {phase.live_units:.2g}")
+    if math.isfinite(phase.predictive_r2):
+        told.append(f"predictive R² {phase.predictive_r2:.2g}")
+    told.append(f"β(E[nL] − nL(best)) = {phase.excess:.2g}")
+    constant = phase.live_units < HALF_A_UNIT or phase.predictive_r2 < NOTHING
+    where = "in the constant submodel" if constant else "in another phase than the best parameters known"
+    return [
+        f"the posterior sits {where} ({', '.join(told)}), and λ̂ is that of this phase: raise nβ above "
+        f"{n * betas.max():.3g}, by betas or by more data, or use a narrower prior"
+    ]
+
+
+class Checks(NamedTuple):
+    """The worst of what speaks against the chains."""
+
+    rhat: float
+    ess: float
+    divergent: float
+    apart: float
+    limit: float
+
+
+def _refusals(checks: Checks, grid: np.ndarray, value: float, error: float, size: int) -> list[str]:
+    """Reasons not to defend λ̂, each with what to do; ``grid`` has rows (β, β²Var, error, …)."""
+    refused = []
+    if not (math.isfinite(value) and math.isfinite(error) and value > 0):
+        refused.append(f"λ̂ is {value:.3g} ± {error:.2g}: the chains are lost; check the model at draws from its prior")
+        return refused
+    if checks.rhat > GOOD_RHAT:
+        refused.append(f"chains disagree (R-hat {checks.rhat:.3f}): use more draws and a longer warm-up")
+    if checks.ess < FEWEST_ESS:
+        refused.append(f"only {checks.ess:.0f} effective draws at some β: use more draws")
+    if checks.divergent > MOST_DIVERGENT:
+        refused.append(
+            f"{checks.divergent:.2%} of the steps diverge: use a longer warm-up, smoother parameters, or a Gibbs update"
+        )
+    if checks.apart > checks.limit:
+        refused.append(
+            f"chains from the prior and from the truth disagree by {checks.apart:.1f} standard errors: there is more "
+            "than one phase; use a longer warm-up, or more β for the exchanges"
+        )
+    low, high = grid[np.argmin(grid[:, 1])], grid[np.argmax(grid[:, 1])]
+    varied = high[1] - low[1] - ALLOWED * math.hypot(low[2], high[2])
+    if varied > MOST_VARIED * value:
+        refused.append(
+            f"β²Var goes from {low[1]:.3g} to {high[1]:.3g} over the grid, by more than {MOST_VARIED:.0%}: λ(β) has no "
+            "plateau here; look at the curve and choose betas where it has"
+        )
+    if value - ALLOWED * error > size / 2:
+        refused.append(
+            f"λ̂ is above d/2 = {size / 2:g}, where no posterior in its asymptotic regime is: use more data, or larger β"
+        )
+    return refused

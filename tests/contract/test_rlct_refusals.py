@@ -1,0 +1,196 @@
+"""What rlct says about traces that are good, and about each way in which they can be bad."""
+
+from __future__ import annotations
+
+import jax
+import numpy as np
+import pytest
+import xarray as xr
+
+from phasecast.core import Status
+from phasecast.core.errors import BadInput
+from phasecast.core.results import Result
+from phasecast.posterior import Model, rlct, tempered
+from phasecast.posterior.models import linear, linear_data
+from phasecast.posterior.rlct import around, covariance_of_means, estimates, gls_slope, judge
+from phasecast.posterior.tempered import check_betas
+
+pytestmark = pytest.mark.bare
+BETAS = around(1000)
+EVERY = np.ones(5, bool)
+
+
+def made(live: float = 3.0, size: int = 6) -> Model:
+    """A model that is only asked for its size and its live units."""
+    return Model(
+        lambda w, y: -((y - w[0]) ** 2) / 2,
+        lambda w: -(w**2).sum() / 2,
+        lambda key: jax.random.normal(key, (size,)),
+        live_units=lambda w, y: live + 0 * w[0],
+        name="made up",
+    )
+
+
+def traces(coefficient=1.5, *, chains=4, draws=2000, best=0.0, divergent=0.0, seed=0) -> xr.DataTree:
+    """nL = Gamma(λ)/β, so that E = λ/β and β²Var = λ exactly; λ may depend on β."""
+    rng = np.random.default_rng(seed)
+    shapes = np.broadcast_to(coefficient, (5,))
+    losses = np.stack([rng.gamma(k, 1 / b, size=(chains, draws)) for k, b in zip(shapes, BETAS, strict=True)])[None]
+    dims = ("dataset", "beta", "chain")
+    stats = xr.Dataset(
+        {
+            "nL": ((*dims, "draw"), losses),
+            "divergent": (dims, np.full((1, 5, chains), divergent)),
+            "acceptance": (dims, np.ones((1, 5, chains))),
+            "swapped": (dims, np.ones((1, 5, chains))),
+            "best": (("dataset",), np.array([best])),
+        },
+        coords={"beta": BETAS, "start": ("chain", np.array(["prior", "truth"] * (chains // 2)))},
+        attrs={"sampler": "gibbs"},
+    )
+    places = xr.Dataset({"w": ((*dims, "draw", "w_dim_0"), np.zeros((1, 5, chains, 3, 6)))})
+    return xr.DataTree.from_dict({"sample_stats": stats, "posterior": places})
+
+
+def found(tree: xr.DataTree, **model):
+    return judge(made(**model), [np.zeros(1000)], tree, EVERY)
+
+
+def test_good_traces_give_lambda_within_its_error():
+    result = found(traces())
+    assert result.status is Status.OK
+    assert abs(result.value - 1.5) < 4 * result.error < 0.4
+    assert abs(result.slope - 1.5) < 4 * result.slope_error
+    assert result.excess == pytest.approx(1.5, rel=0.1)
+    assert Result.from_json(result.to_json()) == result
+    assert "β² Var[nL]" in str(result)
+    assert result.plot() is not None
+    with pytest.raises(BadInput, match="without its draws"):
+        result.datatree()
+
+
+def disagreeing() -> xr.DataTree:
+    tree = traces()
+    tree["sample_stats/nL"].values[:, :, 0] += 2.0
+    return tree
+
+
+def two_phases() -> xr.DataTree:
+    tree = traces()
+    tree["sample_stats/nL"].values[:, :, ::2] *= 1.1
+    return tree
+
+
+@pytest.mark.parametrize(
+    ("tree", "reason"),
+    [
+        (disagreeing(), "R-hat"),
+        (two_phases(), "from the prior and from the truth disagree"),
+        (traces(draws=60), "effective draws"),
+        (traces(divergent=0.002), "of the steps diverge"),
+        (traces(np.array([1.0, 1.2, 1.4, 1.6, 1.8]), draws=8000), "over the grid"),
+        (traces(4.0), "above d/2 = 3"),
+        (traces(np.array([np.nan] * 5)), "the chains are lost"),
+    ],
+    ids=["rhat", "starts", "ess", "divergences", "varies", "above", "nan"],
+)
+def test_each_way_to_be_bad_is_refused_with_its_reason(tree, reason):
+    result = found(tree)
+    assert result.status is Status.REFUSED
+    assert any(reason in words for words in result.reasons)
+    assert all(";" in words or ":" in words for words in result.reasons)  # each says what to do
+
+
+def test_dead_units_far_above_the_truth_are_the_constant_submodel():
+    result = found(traces(0.5, best=-40.0), live=0.05)
+    assert result.status is Status.WARNING
+    assert "the posterior sits in the constant submodel (live units 0.05" in result.reasons[0]
+    assert "in another phase" in found(traces(0.5, best=-40.0), live=3.0).reasons[0]
+    assert found(traces(0.5, best=0.0), live=0.05).status is Status.OK  # a constant that is the truth
+
+
+def test_generalised_least_squares_knows_its_error_and_needs_the_right_covariance():
+    """Means at different β that share noise, as those of walkers that exchange places."""
+    rng = np.random.default_rng(1)
+    x, right, wrong, plain = 1 / BETAS, [], [], []
+    for _ in range(300):
+        shared = rng.normal(size=(1, 4, 640))
+        losses = 2.0 * x[:, None, None] + (0.3 * rng.normal(size=(5, 4, 640)) + shared) * x[:, None, None]
+        covariance = covariance_of_means(losses)
+        means = losses.mean(axis=(1, 2))
+        slope, error = gls_slope(x, means, covariance)
+        right.append((slope - 2) / error)
+        slope_wrong, error_wrong = gls_slope(x, means, np.diag(np.diag(covariance)))
+        wrong.append((slope_wrong - 2) / error_wrong)
+        plain.append((slope, np.polyfit(x, means, 1)[0]))
+    assert np.std(right) == pytest.approx(1, abs=0.15)
+    assert np.std(wrong) != pytest.approx(1, abs=0.15)
+    assert np.std(np.array(plain)[:, 0]) <= np.std(np.array(plain)[:, 1])
+
+
+def test_the_variance_is_less_noisy_than_the_slope():
+    pairs = [estimates(traces(seed=seed)["sample_stats/nL"].values[0], BETAS, EVERY) for seed in range(60)]
+    values = np.array([(one.variance, one.slope) for one in pairs])
+    errors = np.array([(one.variance_error, one.slope_error) for one in pairs])
+    assert np.all(values.std(axis=0) / errors.mean(axis=0) == pytest.approx(1, abs=0.3))
+    assert np.std(values[:, 0]) < np.std(values[:, 1])
+
+
+@pytest.mark.parametrize("betas", [[0.2, 0.1], [0.0, 0.1], [-1.0], [np.nan], [[0.1]], [], "warm", [0.1, 0.1]])
+def test_betas_are_positive_and_increase(betas):
+    with pytest.raises(BadInput, match="positive numbers that increase"):
+        check_betas(betas)
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        ({"sampler": "hmc"}, "unknown sampler"),
+        ({"draws": 3}, "draws is 3"),
+        ({"draws": 50, "thin": 7}, "no multiple"),
+        ({"chains": 0}, "chains is 0"),
+        ({"warmup": 5, "sampler": "nuts"}, "cannot adapt"),
+    ],
+)
+def test_bad_settings_of_tempered_are_bad_input(change, complaint):
+    with pytest.raises(BadInput, match=complaint):
+        tempered(linear(2), linear_data([[[1.0, 0.0]]], 20, seed=0), [1.0], **change)
+
+
+def test_bad_models_and_data_are_bad_input():
+    data = linear_data([[[1.0, 0.0]]], 20, seed=0)
+    with pytest.raises(BadInput, match="no Gibbs update"):
+        tempered(made(), np.zeros(20), [1.0], sampler="gibbs")
+    with pytest.raises(BadInput, match="differ in size"):
+        rlct(linear(2), [data, linear_data([[[1.0, 0.0]]], 21, seed=0)])
+    with pytest.raises(BadInput, match="rows"):
+        rlct(linear(2), {"x": data["x"], "y": data["y"][:5]})
+    with pytest.raises(BadInput, match="too small"):
+        rlct(linear(2), linear_data([[[1.0, 0.0]]], 5, seed=0))
+    with pytest.raises(BadInput, match="unknown method"):
+        rlct(linear(2), data, method="guess")
+    with pytest.raises(BadInput, match="not a function"):
+        Model(3, lambda w: 0.0, lambda key: 0.0)
+    with pytest.raises(BadInput, match="belong together"):
+        Model(lambda w, y: y, lambda w: 0.0, lambda key: 0.0, loss=lambda w, y: 0.0)
+    with pytest.raises(BadInput, match="log prior at a draw"):
+        Model(lambda w, y: -((y - w) ** 2), lambda w: w * np.nan, jax.random.normal).check(np.zeros(20))
+    with pytest.raises(BadInput, match="not a number at a draw"):
+        Model(lambda w, y: y * w * np.nan, lambda w: -(w**2), jax.random.normal).check(np.zeros(20))
+
+
+def test_heavy_tails_are_proper_and_a_flat_direction_is_not():
+    likelihood, draw = (lambda w, y: -((y - w[0]) ** 2)), (lambda key: jax.random.normal(key, (2,)))
+    Model(likelihood, lambda w: -jax.numpy.log1p(w**2).sum(), draw).check(np.zeros(20))
+    with pytest.raises(BadInput, match="along parameter 1"):
+        Model(likelihood, lambda w: -(w[0] ** 2), draw).check(np.zeros(20))
+
+
+def test_new_data_of_the_same_size_are_not_compiled_again():
+    from phasecast.posterior.tempered import _compiled
+
+    def go(seed):
+        tempered(linear(1), linear_data([[[1.0]]], 20, seed=seed), [0.5, 1.0], draws=20, warmup=0, seed=seed)
+        return _compiled()._cache_size()
+
+    assert go(0) == go(1)
