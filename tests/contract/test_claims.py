@@ -21,7 +21,7 @@ def marked(claims: dict[str, Claim]) -> list:
     """Every claim; those whose check trains or solves much take longer than the suite allows."""
 
     def slow(name: str, claim: Claim) -> bool:
-        trains = isinstance(claim.check, RecipeCheck) and claim.check.recipe.startswith("grokking")
+        trains = isinstance(claim.check, RecipeCheck) and claim.check.recipe.startswith(("grokking", "generalisation"))
         return trains or name in DEAR
 
     return [pytest.param(name, marks=pytest.mark.slow if slow(name, claim) else ()) for name, claim in claims.items()]

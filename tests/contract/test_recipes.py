@@ -23,7 +23,8 @@ from phasecast.lab.spec import make_spec, parse_assignments, parse_axes
 pytestmark = pytest.mark.bare
 
 
-STUDIES = ("grokking-coefficient", "grokking-mirror", "grokking-sampler", "grokking-width")  # they compile for long
+# they compile for long
+STUDIES = ("generalisation", "grokking-coefficient", "grokking-mirror", "grokking-sampler", "grokking-width")
 
 
 @pytest.fixture(

@@ -62,14 +62,13 @@ def work(spec: Generalisation, state: Any) -> Iterator[Chunk]:
     """A few datasets of every size a chunk."""
     from phasecast.posterior.generalisation import study
 
-    first = 0 if state is None else int(state["done"])
+    before = 0 if state is None else int(state["done"])
+    first, chunks = before * AT_ONCE, -(-spec.datasets // AT_ONCE)
     parts = study(setting_of(spec), spec.sizes, spec.datasets, seed=spec.seed, at_once=AT_ONCE, first=first)
-    done = first
-    for part in parts:
-        done += part["map"].shape[1]
+    for done, part in enumerate(parts, before + 1):
         rows = {"errors": {_column(name): values.T for name, values in part.items()}}
         mean = float(np.mean(part["map"][-1]))
-        yield Chunk({"done": done}, rows, done, spec.datasets, ("G of MAP at the largest n", mean))
+        yield Chunk({"done": done}, rows, done, chunks, ("G of MAP at the largest n", mean))
 
 
 def _column(name: str) -> str:
