@@ -16,12 +16,12 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
 @pytest.fixture(scope="module")
 def corrected():
-    return gen.generalisation(gen.table_setting("1a"), SIZES, datasets=30)
+    return gen.generalisation_curves(gen.table_setting("1a"), SIZES, datasets=30)
 
 
 @pytest.fixture(scope="module")
 def published():
-    return gen.generalisation(gen.table_setting("1a", protocol="published"), SIZES, datasets=30)
+    return gen.generalisation_curves(gen.table_setting("1a", protocol="published"), SIZES, datasets=30)
 
 
 @pytest.mark.parametrize(("method", "small", "large"), [("map", 14.0, 5.0), ("last", 14.0, 5.5), ("two", 13.0, 5.5)])
@@ -53,14 +53,14 @@ def test_the_published_script_flatters_the_last_layer_and_ruins_laplace(correcte
 
 
 def test_the_transposed_features_alone_lower_the_last_layer_by_about_three(corrected):
-    found = gen.generalisation(gen.table_setting("1a", protocol="transposed"), (200,), datasets=30)
+    found = gen.generalisation_curves(gen.table_setting("1a", protocol="transposed"), (200,), datasets=30)
     lower = found["last"].errors[0] - corrected["last"].errors[0]
     assert abs(200 * lower.mean() + 3) < 3 * 200 * lower.std(ddof=1) / np.sqrt(30)
 
 
 def test_minibatches_and_a_truth_that_is_no_such_network_train_too():
     setting = gen.table_setting("5c", training=nets.Training(epochs=300))
-    found = gen.generalisation(setting, (50, 100, 200), datasets=6)
+    found = gen.generalisation_curves(setting, (50, 100, 200), datasets=6)
     for method in ("map", "last", "two"):
         assert np.all(np.isfinite(np.asarray(found[method].estimate)))
     assert np.isfinite(found["last"].slope(intercept=True).estimate)

@@ -130,13 +130,13 @@ class Curve(Measurement):
         )
 
 
-def generalisation(
+def generalisation_curves(
     setting: Setting | None = None, sizes: Sequence[int] = PAPER_SIZES, datasets: int = 30, *, seed: int = 0
 ) -> dict[str, Curve]:
     """E_n G(n) of every method, by its name in :data:`METHODS`.
 
     >>> quick = Setting(training=nets.Training(epochs=20), test=50, warmup=20, draws=10)
-    >>> curves = generalisation(quick, sizes=(20, 40), datasets=2)
+    >>> curves = generalisation_curves(quick, sizes=(20, 40), datasets=2)
     >>> curves["map"].sizes, curves["last"].errors.shape
     (array([20, 40]), (2, 2))
     """
