@@ -14,7 +14,14 @@ from phasecast.core.errors import BadInput
 ALL = claims.all_claims()
 
 
-DEAR = ("scaling/eq-12", "scaling/eq-17", "scaling/figure-1", "grokking/biases")
+DEAR = (
+    "scaling/eq-12",
+    "scaling/eq-17",
+    "scaling/figure-1",
+    "grokking/biases",
+    "singular/table-2",
+    "singular/table-2-estimates",
+)
 
 
 def marked(claims: dict[str, Claim]) -> list:

@@ -12,8 +12,8 @@ pytestmark = pytest.mark.bare
 
 NAMES = {
     "phasecast": "BadInput Comparison LLC Measurement PhasecastError Prediction Problem Refused Status Verdict claims "
-    "coefficients core demo grokking lab llc llc_sweep llc_trajectory local_free_energy models online report sampling "
-    "torch",
+    "coefficients core demo grokking lab llc llc_sweep llc_trajectory local_free_energy models online posterior report "
+    "sampling torch",
     "phasecast.core": "Claim ClaimVerdict Comparison Finding Measurement Prediction Problem RecipeCheck Result Status "
     "Verdict float64",
     "phasecast.models": "LANDSCAPES Landscape fourier_solution gibbs_coefficient matrix_product modular_table "
@@ -33,6 +33,8 @@ NAMES = {
     "mean_curve measured_length moment_variance plateau plateau_length plateaus_of_draws power_law_window "
     "rotated_curve rotated_floor scaling_exponent sgd_curve sgd_stability_limit simulate simulate_data "
     "small_rate_curve solve solve_many stability_limit",
+    "phasecast.posterior": "Model RLCT deep_linear exact from_numpyro linear linear_data mixture monomial network_data "
+    "polygon_network reduced_rank rlct tempered two_layer",
     "phasecast.claims": "Claim ClaimVerdict Finding RecipeCheck Verification all_claims find verify",
     "phasecast.lab": "Captioned Chunk Conclusion DataFile Factory LocalEngine RECIPES Recipe Run Spec Store Sweep "
     "Swept Table find_recipe load make_sweep read_sweep resume run sweep",
@@ -74,6 +76,12 @@ SIGNATURES = {
     "online.solve": "(order_parameters, spectrum, lr, alphas, activation='erf', order=1, *, rtol=1e-08, step=None)",
     "online.linear_curve": "(modes, exponent, lr, sigma, alphas, trained=None)",
     "online.plateau": "(T1)",
+    "posterior.Model": "(log_likelihood, log_prior, init, predict=None, observed=None, summarise=None, loss=None, "
+    "gibbs=None, live_units=None, truth=None, name='your model')",
+    "posterior.rlct": "(model, data, betas='auto', *, method='variance', sampler='auto', chains=4, draws=2000, "
+    "warmup=1000, swap=True, seed=0)",
+    "posterior.tempered": "(model, data, betas=(1.0,), *, sampler='auto', chains=4, draws=1000, warmup=1000, thin=10, "
+    "swap=True, pointwise=False, seed=0)",
     "llc": "(loss, params=None, data=None, *, n=None, nbeta=None, gamma=None, prior=None, only=None, sampler='auto', "
     "chains=8, target=0.02, max_grads=None, seed=0)",
     "torch.llc": "(module, data, loss, *, n=None, nbeta=None, gamma=None, prior=None, only=None, sampler='auto', "

@@ -23,8 +23,14 @@ from phasecast.lab.spec import make_spec, parse_assignments, parse_axes
 pytestmark = pytest.mark.bare
 
 
-# they compile for long
-STUDIES = ("generalisation", "grokking-coefficient", "grokking-mirror", "grokking-sampler", "grokking-width")
+STUDIES = (  # they compile for long
+    "generalisation",
+    "grokking-coefficient",
+    "grokking-mirror",
+    "grokking-sampler",
+    "grokking-width",
+    "rlct-relu",
+)
 
 
 @pytest.fixture(

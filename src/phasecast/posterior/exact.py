@@ -20,7 +20,7 @@ from phasecast.posterior.tempered import check_betas
 
 REACH = 16.0  # of t: w up to sinh(16)·SCALE
 SCALE = 1e-3
-NODES = {1: 8001, 2: 2001}
+NODES = {1: 8001, 2: 1201}
 
 
 class Exact(NamedTuple):

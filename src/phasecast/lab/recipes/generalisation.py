@@ -155,22 +155,15 @@ def _figure(curves: Mapping[str, Curve], intercept: bool, log: bool = False) -> 
             axes.plot([], [], "o", mfc="none", color=COLOURS[name], label=f"{curve.name}: refused, no numbers")
             continue
         refused = curve.status is Status.REFUSED
-        axes.errorbar(
-            1 / curve.sizes,
-            mean,
-            yerr=error,
-            fmt="o",
-            ms=4,
-            color=COLOURS[name],
-            mfc="none" if refused else COLOURS[name],
-            label=curve.name + (", refused" if refused else ""),
-        )
-        if np.isfinite(mean).all() and not refused:
+        label = curve.name + (", refused" if refused else "")
+        if np.isfinite(mean).all() and not refused and not log:
             slope = curve.slope(intercept)
             steepness = float(np.asarray(slope.estimate))
-            at = np.linspace(0 if not log else 0.8 / curve.sizes.max(), 1.05 / curve.sizes.min(), 50)
-            fitted = steepness * at + slope.diagnostics.get("intercept", 0.0)
-            axes.plot(at, fitted, "--", lw=1, color=COLOURS[name], label=f"slope {steepness:.3g}")
+            at = np.linspace(0, 1.05 / curve.sizes.min(), 50)
+            axes.plot(at, steepness * at + slope.diagnostics.get("intercept", 0.0), "--", lw=1, color=COLOURS[name])
+            label += f", slope {steepness:.3g} ± {float(np.asarray(slope.error)):.2g}"
+        face = "none" if refused else COLOURS[name]
+        axes.errorbar(1 / curve.sizes, mean, yerr=error, fmt="o", ms=4, color=COLOURS[name], mfc=face, label=label)
     axes.set_xlabel("1/n, inverse size of the dataset")
     axes.set_ylabel("average generalisation error E_n G (nats)")
     axes.set_yscale("log" if log else "linear")
