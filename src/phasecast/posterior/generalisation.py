@@ -79,7 +79,7 @@ class Setting:
 
 
 @dataclass(frozen=True, eq=False, init=False)
-class Curve(Measurement):
+class GeneralisationCurve(Measurement):
     """E_n G(n) over n, with the standard error over datasets.
 
     ``sizes`` (size,); ``errors`` (size, dataset): G of every dataset, NaN where there is no prediction.
@@ -115,7 +115,7 @@ class Curve(Measurement):
             name=f"learning coefficient, {self.name}",
         )
 
-    def less(self, other: Curve) -> Measurement:
+    def less(self, other: GeneralisationCurve) -> Measurement:
         """E_n [G − G of ``other``] on the same datasets, which share most of what is random."""
         difference = self.errors - other.errors
         mean, error = _mean(difference)
@@ -132,7 +132,7 @@ class Curve(Measurement):
 
 def generalisation_curves(
     setting: Setting | None = None, sizes: Sequence[int] = PAPER_SIZES, datasets: int = 30, *, seed: int = 0
-) -> dict[str, Curve]:
+) -> dict[str, GeneralisationCurve]:
     """E_n G(n) of every method, by its name in :data:`METHODS`.
 
     >>> quick = Setting(training=nets.Training(epochs=20), test=50, warmup=20, draws=10)
@@ -174,14 +174,14 @@ def study(
         yield {name: np.asarray(value, dtype=float).reshape(len(sizes), -1) for name, value in found.items()}
 
 
-def curves(setting: Setting, sizes: Sequence[int], found: Mapping[str, np.ndarray]) -> dict[str, Curve]:
+def curves(setting: Setting, sizes: Sequence[int], found: Mapping[str, np.ndarray]) -> dict[str, GeneralisationCurve]:
     """The means over datasets of what :func:`study` finds, refused where we would not defend them."""
     answers = {}
     for name, words in METHODS.items():
         errors = np.asarray(found[name], dtype=float)
         mean, error = _mean(errors)
         status, reasons = _judged(setting, name, found)
-        answers[name] = Curve(
+        answers[name] = GeneralisationCurve(
             mean,
             error,
             status,

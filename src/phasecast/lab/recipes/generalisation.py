@@ -20,7 +20,7 @@ from phasecast.lab.tables import Table
 if TYPE_CHECKING:
     import xarray as xr
 
-    from phasecast.posterior.generalisation import Curve, Setting
+    from phasecast.posterior.generalisation import GeneralisationCurve, Setting
 
 Panel = Literal[
     "1a", "1b", "1c", "1d", "3a", "3b", "3c", "3d", "4a", "4b", "4c", "4d", "5a", "5b", "5c", "5d"
@@ -90,7 +90,7 @@ def layout(spec: Generalisation) -> Mapping[str, Table]:
     return {"errors": Table("dataset", variables, {"n": np.asarray(spec.sizes)}, meanings)}
 
 
-def curves_of(spec: Generalisation, results: xr.DataTree) -> dict[str, Curve]:
+def curves_of(spec: Generalisation, results: xr.DataTree) -> dict[str, GeneralisationCurve]:
     """The library's curves from what is stored."""
     from phasecast.posterior.generalisation import curves
 
@@ -144,7 +144,7 @@ def figures(spec: Generalisation, results: xr.DataTree) -> Mapping[str, Captione
     }
 
 
-def _figure(curves: Mapping[str, Curve], intercept: bool, log: bool = False) -> Any:
+def _figure(curves: Mapping[str, GeneralisationCurve], intercept: bool, log: bool = False) -> Any:
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(6.4, 4.2), layout="constrained")
