@@ -129,5 +129,8 @@ def test_a_refused_number_is_left_out_and_named():
     assert np.isnan(found.values[row, 0])
     assert found.choices["free energy / n"] == "b"
     assert "too coarse" in found.refused[0]
+    both = compare({"a": Scores(one, refused), "b": Scores(one, refused)})
+    assert "free energy / n" not in both.criteria
+    assert len(both.refused) == 2
     with pytest.raises(BadInput, match="the same data"):
         compare({"a": one, "b": criteria(np.zeros((30, 3)))})

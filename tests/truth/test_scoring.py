@@ -12,6 +12,7 @@ from phasecast.posterior.scoring import score
 pytestmark = pytest.mark.bare
 
 
+@pytest.mark.slow
 def test_linear_regression_has_its_closed_free_energy_and_loss():
     data = linear_data([[[1.0, -0.5]]], 60, seed=1)
     new = linear_data([[[1.0, -0.5]]], 2000, seed=2)

@@ -108,6 +108,8 @@ def test_determinant_flatness_moves_with_the_scale_and_lambda_does_not():
     # the one eigenvalue is (s² + 1/s²) E[ReLU(x)²]
     np.testing.assert_allclose(np.exp(found.log_determinant), (found.scales**2 + found.scales**-2.0) / 6, rtol=0.02)
     assert list(found.rank) == [1, 1, 1]
+    np.testing.assert_allclose(np.diff(found.entropy), np.diff(found.log_determinant)[None] / 2 + np.zeros((2, 1)))
+    np.testing.assert_allclose(np.diff(found.entropy, axis=0), np.log(found.tolerances[1] / found.tolerances[0]) / 2)
     for one in found.effective:
         assert abs(one.value - 1) < 4 * one.error
         assert one.error < 0.2

@@ -138,7 +138,9 @@ def compare(models: Mapping[str, Scores | Criteria]) -> Ranking:
                 for model, one in zip(scores, given, strict=True)
                 if isinstance(one, Measurement) and one.status is Status.REFUSED
             ]
-            rows[words] = _totals(given, n)
+            values, errors = _totals(given, n)
+            if np.isfinite(values).any():
+                rows[words] = values, errors
     losses = [one.generalisation for one in scores.values()]
     if all(loss is not None for loss in losses):
         rows[TRUTH] = np.array(losses, dtype=float), np.full(len(losses), np.nan)
@@ -157,7 +159,7 @@ def _totals(given: list[Any], n: int) -> tuple[np.ndarray, np.ndarray]:
     values = np.array([number(one) for one in given])
     own = np.array([float(np.asarray(one.error)) if isinstance(one, Measurement) else 0.0 for one in given])
     if np.isnan(values).all():
-        raise BadInput("every model was refused by a criterion", "leave that criterion out, or sample longer")
+        return values, own
     best = int(np.nanargmin(values))
     errors = np.where(np.arange(len(own)) == best, 0.0, np.hypot(own, own[best]))
     return values / n, errors / n

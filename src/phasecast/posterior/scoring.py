@@ -39,9 +39,10 @@ def score(
     n = model.rows(data)
     betas = np.unique([*temperature_grid(whole_number("points", points, 5))[1:], wbic_beta(n)])
     tree = tempered(model, data, betas, draws=draws, chains=chains, seed=seed, pointwise=True, **more)
-    losses = tree["sample_stats/nL"].values[0]
+    stats = tree["sample_stats"].to_dataset()
+    losses = stats["nL"].values[0]
     first = _prior_losses(model, data, (chains, draws), seed)
-    least = min(float(losses.min()), float(np.min(tree["sample_stats/best"].values)))
+    least = min(float(losses.min()), float(stats["best"].values.min()))
     return Scores(
         criteria=from_arviz(tree.isel(dataset=0)),
         free_energy=free_energy(np.r_[0.0, betas], np.concatenate([first[None], losses])),

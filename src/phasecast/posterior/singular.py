@@ -193,24 +193,32 @@ def positive_curvatures(hessian: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Rescaling:
-    """One function at several scales of a unit: what moves and what does not, arrays over ``scales``."""
+    """One function at several scales of a unit: what moves and what does not, arrays over ``scales``.
+
+    ``entropy`` (tolerance, scale) is that of eq. (7); it moves with the scale and, because d' < d, with the tolerance.
+    """
 
     scales: np.ndarray
     log_determinant: np.ndarray
-    trace: np.ndarray
+    tolerances: np.ndarray
+    entropy: np.ndarray
     rank: np.ndarray
     effective: tuple[Measurement, ...]
 
     def figure(self) -> Any:
-        """Flatness by determinant and trace over the scale, beside 2λ by volume and by rank."""
+        """Flatness by determinant and by entropy over the scale, beside 2λ by volume and by rank."""
         from matplotlib.figure import Figure
 
         figure = Figure(figsize=(8.0, 3.6), layout="constrained")
         left, right = figure.subplots(1, 2)
         left.plot(self.scales, self.log_determinant, "o-", ms=4, color="#D55E00", label="log det of the nonzero part")
-        left.plot(self.scales, np.log(self.trace), "s--", ms=4, color="#CC79A7", label="log trace")
+        for row, tolerance, style, colour in zip(
+            self.entropy, self.tolerances, ("s--", "^:"), ("#CC79A7", "#E69F00"), strict=True
+        ):
+            left.plot(self.scales, row, style, ms=4, color=colour, label=f"entropy at tolerance {tolerance:g}")
         left.set_ylabel("flatness of the same function")
-        left.legend()
+        left.margins(y=0.3)
+        left.legend(loc="upper center")
         values = np.array([float(np.asarray(one.estimate)) for one in self.effective])
         errors = np.array([float(np.asarray(one.error)) for one in self.effective])
         refused = np.array([one.status is Status.REFUSED for one in self.effective])
@@ -225,6 +233,8 @@ class Rescaling:
         right.legend()
         for axes in (left, right):
             axes.set_xscale("log")
+            axes.set_xticks(self.scales, [f"{scale:g}" for scale in self.scales])
+            axes.set_xticks([], minor=True)
             axes.set_xlabel("scale of a hidden unit")
         return figure
 
@@ -247,14 +257,15 @@ def rescaling(
     def loss(w: Any) -> Any:
         return (w[0] * w[1] - 1) ** 2 / 6
 
-    determinants, traces, ranks, volumes = [], [], [], []
+    tolerances = np.array([1e-2, 1e-4])
+    determinants, entropies, ranks, volumes = [], [], [], []
     for scale in scales:
         moved = rescale(unit, 0, 0, float(scale))
         here = np.array([moved[1][0][0, 0], moved[0][0][0, 0]])
         hessian = singularity(network, here, inputs).hessian
         curvatures = positive_curvatures(hessian)
         determinants.append(float(np.sum(np.log(2 * curvatures))))
-        traces.append(float(np.trace(hessian)))
+        entropies.append([flat_minimum_entropy(hessian, tolerance) for tolerance in tolerances])
         ranks.append(len(curvatures))
         reach = 0.1 * here.min()
 
@@ -262,5 +273,5 @@ def rescaling(
             return here + rng.uniform(-reach, reach, (count, 2))
 
         volumes.append(effective_parameters(loss, sampler, samples=samples, multiplicity=1, seed=seed))
-    at, determinant, trace, rank = (np.asarray(part, dtype=float) for part in (scales, determinants, traces, ranks))
-    return Rescaling(at, determinant, trace, rank, tuple(volumes))
+    at, determinant, entropy, rank = (np.array(part, dtype=float) for part in (scales, determinants, entropies, ranks))
+    return Rescaling(at, determinant, tolerances, entropy.T, rank, tuple(volumes))
