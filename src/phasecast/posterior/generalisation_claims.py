@@ -49,21 +49,16 @@ def _judge_order(answers: Mapping[str, Result]) -> Finding:
 
 
 def _judge_printed(answers: Mapping[str, Result]) -> Finding:
-    """With its mistakes the script gives what is printed."""
-    comparisons = _comparisons(answers)
+    """With its mistakes the script gives the slopes that are printed and finite; Laplace is far off whatever it is."""
     methods = ("MAP", "last layer", "last two layers")
-    agree = [
+    printed = [
         comparison
         for name, comparison in answers.items()
-        if isinstance(comparison, Comparison)
-        and name.removeprefix("slope over 1/n, ") in methods
-        and abs(comparison.largest_distance) < NEAR
+        if isinstance(comparison, Comparison) and name.removeprefix("slope over 1/n, ") in methods
     ]
-    slopes = _slopes(answers)
-    laplace = _value(slopes["last layer, Laplace"])[0]
-    reproduced = len(agree) == len(methods) and laplace > 100 * _value(slopes["MAP"])[0]
-    verdict = ClaimVerdict.HOLDS if reproduced else ClaimVerdict.OPEN
-    return Finding(verdict, f"slopes {_words(slopes)}", comparisons)
+    agree = all(abs(comparison.largest_distance) < NEAR for comparison in printed)
+    verdict = ClaimVerdict.HOLDS if agree and len(printed) >= 2 else ClaimVerdict.OPEN
+    return Finding(verdict, f"slopes {_words(_slopes(answers))}", _comparisons(answers))
 
 
 def _comparisons(answers: Mapping[str, Result]) -> tuple[Comparison, ...]:
@@ -153,6 +148,36 @@ GENERALISATION_CLAIMS = (
         ),
         check=RecipeCheck(
             "generalisation", {"table": "1a", "sizes": FEW_SIZES, "protocol": "published"}, _judge_printed
+        ),
+    ),
+    Claim(
+        id="singular/table-3",
+        source=f"{SINGULAR}, Table 3(a), and the authors' published script",
+        statement="With minibatches the slopes are 20.7 (last layer), 36.7 (last two layers), infinite for MAP.",
+        verdict=ClaimVerdict.HOLDS,
+        why=(
+            "As numbers: the last layer is again that of an untrained head, and MAP is infinite because densities "
+            "underflow; it has a slope above that of the last two layers. SGD in batches of 32 goes 7 to 32 times as far."
+        ),
+        check=RecipeCheck(
+            "generalisation",
+            {"table": "3a", "sizes": FEW_SIZES, "datasets": 10, "protocol": "published"},
+            _judge_printed,
+        ),
+    ),
+    Claim(
+        id="singular/table-4",
+        source=f"{SINGULAR}, Table 4(a), and the authors' published script",
+        statement="Where the truth is no such network the slopes are 7.4 (last layer) and 11.1 (last two layers).",
+        verdict=ClaimVerdict.HOLDS,
+        why=(
+            "As numbers, with a linear truth of entries 0.2 N(0, 1), not PyTorch's initialisation of h as the text says, "
+            "and the untrained head for the last layer."
+        ),
+        check=RecipeCheck(
+            "generalisation",
+            {"table": "4a", "sizes": FEW_SIZES, "datasets": 20, "protocol": "published"},
+            _judge_printed,
         ),
     ),
     Claim(

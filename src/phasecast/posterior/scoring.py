@@ -31,10 +31,7 @@ def score(
     The ladder of β has ``points`` rungs and WBIC's own; β = 0 is drawn from the prior itself. BIC takes the smallest
     nL that a chain came upon. ``more`` goes to :func:`phasecast.posterior.tempered`.
 
-    >>> from phasecast.posterior.models import linear, linear_data
-    >>> found = score(linear(2), linear_data([[[1.0, 0.0]]], 50, seed=0), points=9, draws=200)
-    >>> found.free_energy.status.value, found.criteria.observations
-    ('ok', 50)
+    ``compare({f"hidden {h}": score(reduced_rank(3, h, 3), data, new) for h in (1, 2, 3)})`` compares three widths.
     """
     n = model.rows(data)
     betas = np.unique([*temperature_grid(whole_number("points", points, 5))[1:], wbic_beta(n)])
