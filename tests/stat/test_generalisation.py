@@ -53,7 +53,7 @@ def test_the_published_script_flatters_the_last_layer_and_ruins_laplace(correcte
 
 
 def test_the_transposed_features_alone_lower_the_last_layer_by_about_three(corrected):
-    found = gen.generalisation_curves(gen.table_setting("1a", protocol="transposed"), (200,), datasets=30)
+    found = gen.generalisation_curves(gen.table_setting("1a", protocol="transposed"), SIZES, datasets=30)
     lower = found["last"].errors[0] - corrected["last"].errors[0]
     assert abs(200 * lower.mean() + 3) < 3 * 200 * lower.std(ddof=1) / np.sqrt(30)
 

@@ -243,6 +243,9 @@ def test_what_is_not_defended_says_so():
     assert "the Hessian is singular" in refused.reasons[0]
     published = gen.curves(gen.Setting(protocol="published"), sizes, found)["last"]
     assert "mistakes of the published script" in published.reasons[0]
+    diverged = gen.curves(gen.Setting(), sizes, {**found, "map": values * np.nan})["map"]
+    assert diverged.status is Status.REFUSED
+    assert "lower the learning rate" in diverged.reasons[0]
 
 
 @pytest.mark.parametrize(

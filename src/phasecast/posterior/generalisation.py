@@ -32,7 +32,8 @@ METHODS = {
 PROTOCOLS = ("corrected", "published", "transposed")
 PAPER_SIZES = tuple(int(n) for n in np.rint(np.logspace(2.3, 3.0, 10)))
 LARGEST_RHAT = 1.05
-PRINTED_DRAWS = 1000
+AT_ONCE = 50  # datasets side by side: about half a gigabyte of predictions
+PRINTED_DRAWS, PRINTED_TEST = 1000, 1000  # of the published Laplace approximations, and the inputs we judge them on
 PRINTED_SCALE = 0.2  # of the entries of A₀ and B₀ in the published script's truth without g
 
 
@@ -53,7 +54,7 @@ class Setting:
         takes A and B for their transposes, leaves ReLU out, and averages densities that underflow; without g the
         truth is linear with entries 0.2 N(0, 1).
     test: inputs that the error is averaged over.
-    warmup, draws: NUTS steps for A, two chains of each.
+    warmup, draws: HMC trajectories that adapt, and draws of A, of each of two chains.
     """
 
     layers: int = 1
@@ -138,7 +139,8 @@ def generalisation_curves(
     ``generalisation_curves(table_setting("1a"), sizes=(200, 1000))["map"].slope()`` is what Table 1(a) has for MAP.
     """
     setting = setting or Setting()
-    parts = list(study(setting, sizes, datasets, seed=seed, at_once=datasets))
+    at_once = max(1, AT_ONCE // max(len(sizes), 1))
+    parts = list(study(setting, sizes, datasets, seed=seed, at_once=at_once))
     return curves(setting, sizes, {name: np.concatenate([part[name] for part in parts], axis=1) for name in parts[0]})
 
 
@@ -147,8 +149,8 @@ def study(
 ) -> Iterator[dict[str, np.ndarray]]:
     """G of every method on ``at_once`` datasets after the other, from number ``first`` on; arrays (size, dataset).
 
-    Besides the methods: ``undetermined`` directions for Laplace, ``rhat`` of the mean prediction and ``divergent``
-    NUTS steps. A dataset is the same whatever is computed beside it.
+    Besides the methods: ``undetermined`` directions for Laplace, ``rhat`` of the distance between draws and MAP,
+    and ``divergent`` trajectories. A dataset is the same whatever is computed beside it, for the same largest size.
     """
     import jax
 
@@ -213,6 +215,11 @@ def _judged(setting: Setting, name: str, found: Mapping[str, np.ndarray]) -> tup
         return Status.REFUSED, [
             f"the Hessian is singular: in {mean:.1f} of {2 * nets.RANK * nets.FEATURES} directions on average the data "
             "say less than the prior, so there is no Laplace approximation; sample the posterior instead"
+        ]
+    failed = int(np.sum(~np.isfinite(np.asarray(found[name], dtype=float))))
+    if failed and setting.protocol != "published":
+        return Status.REFUSED, [
+            f"{failed} of {np.size(found[name])} datasets have no finite error: training diverged, lower the learning rate"
         ]
     reasons = []
     mistaken = {"published": ("last", "laplace-last", "laplace-two"), "transposed": ("last",)}
@@ -320,6 +327,7 @@ def _printed_laplace(key, setting, weights, inner, outer, y, mask, truth, noise)
     two = last.laplace_two_layers(for_two, A, B, act, inner, y, mask, PRINTED_DRAWS, scale=share / decay)
     wide = [mean + (draw - mean) / jnp.sqrt(decay) for draw, mean in ((two.A, A), (two.B, B))]
     turned = last.Laplace(jnp.swapaxes(wide[0], 1, 2), jnp.swapaxes(wide[1], 1, 2), two.undetermined)
+    outer, noise, truth = (part[:, :PRINTED_TEST] for part in (outer, noise, truth))
     return {
         "laplace-last": last.printed_error(last.heads(one, "identity", outer), noise, truth),
         "laplace-two": last.printed_error(last.heads(turned, "identity", outer), noise, truth),

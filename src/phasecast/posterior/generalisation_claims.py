@@ -157,7 +157,7 @@ GENERALISATION_CLAIMS = (
         verdict=ClaimVerdict.HOLDS,
         why=(
             "As numbers: the last layer is again that of an untrained head, and MAP is infinite because densities "
-            "underflow; it has a slope above that of the last two layers. SGD in batches of 32 goes 7 to 32 times as far."
+            "underflow; its slope is above that of the last two layers. Batches of 32 make 7 to 32 steps an epoch."
         ),
         check=RecipeCheck(
             "generalisation",
@@ -171,8 +171,8 @@ GENERALISATION_CLAIMS = (
         statement="Where the truth is no such network the slopes are 7.4 (last layer) and 11.1 (last two layers).",
         verdict=ClaimVerdict.HOLDS,
         why=(
-            "As numbers, with a linear truth of entries 0.2 N(0, 1), not PyTorch's initialisation of h as the text says, "
-            "and the untrained head for the last layer."
+            "As numbers, with a linear truth of entries 0.2 N(0, 1), not PyTorch's initialisation of h as the text "
+            "says, and the untrained head for the last layer."
         ),
         check=RecipeCheck(
             "generalisation",
