@@ -245,7 +245,7 @@ def test_what_is_not_defended_says_so():
     assert "mistakes of the published script" in published.reasons[0]
     diverged = gen.curves(gen.Setting(), sizes, {**found, "map": values * np.nan})["map"]
     assert diverged.status is Status.REFUSED
-    assert "lower the learning rate" in diverged.reasons[0]
+    assert "training diverged" in diverged.reasons[0]
 
 
 @pytest.mark.parametrize(

@@ -219,7 +219,8 @@ def _judged(setting: Setting, name: str, found: Mapping[str, np.ndarray]) -> tup
     failed = int(np.sum(~np.isfinite(np.asarray(found[name], dtype=float))))
     if failed and setting.protocol != "published":
         return Status.REFUSED, [
-            f"{failed} of {np.size(found[name])} datasets have no finite error: training diverged, lower the learning rate"
+            f"{failed} of {np.size(found[name])} datasets have no finite error: training diverged, so lower the "
+            "learning rate"
         ]
     reasons = []
     mistaken = {"published": ("last", "laplace-last", "laplace-two"), "transposed": ("last",)}
