@@ -19,8 +19,11 @@ DEAR = (
     "scaling/eq-17",
     "scaling/figure-1",
     "grokking/biases",
+    "singular/lemma-a1",
     "singular/table-2",
     "singular/table-2-estimates",
+    "survey/eq-1-rates",
+    "survey/eq-2",
 )
 
 

@@ -41,7 +41,7 @@ def test_the_mean_step_is_the_mean_generalisation_loss():
         model, n = exact.power_model(power), 400
         rng = np.random.default_rng(power)
         steps, losses = [], []
-        for _ in range(150):
+        for _ in range(80):
             x = rng.normal(size=n)
             nodes, weights = np.polynomial.hermite_e.hermegauss(40)
             losses.append(-(weights @ model.predictive(x, nodes)) / weights.sum())
@@ -124,7 +124,7 @@ def test_generalisation_and_cross_validation_mirror_each_other(power):
 @pytest.mark.parametrize("beta", [0.5, 1.0, 2.0])
 def test_errors_by_lambda_and_nu(beta):
     """n E Bg = (λ−ν)/β + ν and n E Bt = (λ−ν)/β − ν with ν = β E V/2 (survey eq. 2), at λ = 1/4."""
-    n, datasets, lam = 600, 300, 0.25
+    n, datasets, lam = 400, 150, 0.25
     found = exact.learning_errors(2, n, datasets, beta)
     nu = beta / 2 * found.variance  # the same datasets, so that most of the noise is shared
     for errors, sign in ((found.generalisation, 1), (found.training, -1)):
