@@ -23,14 +23,15 @@ from phasecast.lab.spec import make_spec, parse_assignments, parse_axes
 pytestmark = pytest.mark.bare
 
 
-STUDIES = (  # they compile for long
+STUDIES = (
     "generalisation",
     "grokking-coefficient",
     "grokking-mirror",
     "grokking-sampler",
     "grokking-width",
+    "rlct-linear",
     "rlct-relu",
-)
+)  # compile long
 
 
 @pytest.fixture(

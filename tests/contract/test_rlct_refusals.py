@@ -185,13 +185,3 @@ def test_heavy_tails_are_proper_and_a_flat_direction_is_not():
     Model(likelihood, lambda w: -jax.numpy.log1p(w**2).sum(), draw).check(np.zeros(20))
     with pytest.raises(BadInput, match="along parameter 1"):
         Model(likelihood, lambda w: -(w[0] ** 2), draw).check(np.zeros(20))
-
-
-def test_new_data_of_the_same_size_are_not_compiled_again():
-    from phasecast.posterior.tempered import _compiled
-
-    def go(seed):
-        tempered(linear(1), linear_data([[[1.0]]], 20, seed=seed), [0.5, 1.0], draws=20, warmup=0, seed=seed)
-        return _compiled()._cache_size()
-
-    assert go(0) == go(1)

@@ -33,32 +33,36 @@ def from_numpyro(program: Callable[..., Any], data: dict[str, Any], *, name: str
     if not isinstance(data, dict):
         raise BadInput(f"data are a {type(data).__name__}", "give a dict with the arguments of the program by name")
 
-    def latent(key: Any, given: dict[str, Any]) -> dict[str, Any]:
-        trace = handlers.trace(handlers.seed(program, key)).get_trace(**given)
-        sites = {k: s for k, s in trace.items() if s["type"] == "sample"}
-        if not any(site["is_observed"] for site in sites.values()):
-            raise BadInput("the program observes nothing", "give the data as obs= to a numpyro.sample")
-        discrete = [k for k, s in sites.items() if not s["is_observed"] and s["fn"].support.is_discrete]
-        if discrete:
-            raise BadInput(f"'{discrete[0]}' is discrete and has no gradient", "sum it out in the program")
-        return {k: site["value"] for k, site in sites.items() if not site["is_observed"]}
+    def sites(key: Any, *, observed: bool) -> dict[str, Any]:
+        trace = handlers.trace(handlers.seed(program, key)).get_trace(**data)
+        return {k: s for k, s in trace.items() if s["type"] == "sample" and s["is_observed"] == observed}
 
-    def unobserved(*arguments: Any, **given: Any) -> Any:
-        return handlers.block(program, hide_fn=lambda site: site["type"] == "sample" and site["is_observed"])(
-            *arguments, **given
-        )
+    outputs = list(sites(jax.random.key(0), observed=True))
+    if not outputs:
+        raise BadInput("the program observes nothing", "give the data as obs= to a numpyro.sample")
+    discrete = [k for k, s in sites(jax.random.key(0), observed=False).items() if s["fn"].support.is_discrete]
+    if discrete:
+        raise BadInput(f"'{discrete[0]}' is discrete and has no gradient", "sum it out in the program")
 
     def log_prior(params: Any) -> Any:
-        return -util.potential_energy(handlers.seed(unobserved, jax.random.key(0)), (), data, params)
+        unobserved = handlers.block(handlers.seed(program, jax.random.key(0)), hide=outputs)
+        return -util.potential_energy(unobserved, (), data, params)
 
     def log_likelihood(params: Any, given: dict[str, Any]) -> Any:
         seeded = handlers.seed(program, jax.random.key(0))
         values = util.constrain_fn(seeded, (), given, params)
-        sites = util.log_likelihood(seeded, values, batch_ndims=0, **given)
-        return sum(site.reshape(site.shape[0], -1).sum(-1) for site in map(jnp.atleast_1d, sites.values()))
+        found = util.log_likelihood(seeded, values, batch_ndims=0, **given)
+        n = jnp.shape(jax.tree.leaves(given)[0])[0]
+        for site, terms in found.items():
+            if jnp.ndim(terms) == 0 or terms.shape[0] != n:
+                raise BadInput(
+                    f"'{site}' has a log-likelihood of shape {jnp.shape(terms)}",
+                    f"observe one row for each of the {n} observations, first axis",
+                )
+        return sum(terms.reshape(n, -1).sum(-1) for terms in found.values())
 
     def init(key: Any) -> dict[str, Any]:
-        return util.unconstrain_fn(handlers.seed(program, key), (), data, latent(key, data))
+        values = {k: site["value"] for k, site in sites(key, observed=False).items()}
+        return util.unconstrain_fn(handlers.seed(program, key), (), data, values)
 
-    latent(jax.random.key(0), data)
     return Model(log_likelihood, log_prior, init, name=name or getattr(program, "__name__", "NumPyro model"))

@@ -18,7 +18,8 @@ import numpy as np
 
 from phasecast.core.errors import BadInput
 
-FAR, FARTHER = 1e6, 1e8  # where a proper prior has fallen faster than 1/|w|
+FAR, FARTHER = 30.0, 300.0  # spreads of the prior: between them a proper one falls faster than 1/|w|
+FEW = 16  # draws from the prior that tell its spread
 
 
 @dataclass(frozen=True)
@@ -91,17 +92,23 @@ class Model:
             )
         return lengths.pop()
 
+    def check_data(self, data: Any) -> int:
+        """The number of observations, or bad input if they are not finite."""
+        import jax
+
+        n = self.rows(data)
+        floats = [leaf for leaf in map(np.asarray, jax.tree.leaves(data)) if leaf.dtype.kind in "fc"]
+        if not all(np.isfinite(leaf).all() for leaf in floats):
+            raise BadInput("the data have values that are not finite", "leave out rows with NaN or infinities")
+        return n
+
     def check(self, data: Any) -> None:
         """Bad input if the log-likelihood is not one number for each observation, or the prior is not proper."""
         import jax
 
         from phasecast.core.precision import float64
 
-        n = self.rows(data)
-        if not all(
-            np.isfinite(leaf).all() for leaf in map(np.asarray, jax.tree.leaves(data)) if leaf.dtype.kind in "fc"
-        ):
-            raise BadInput("the data have values that are not finite", "leave out rows with NaN or infinities")
+        n = self.check_data(data)
         with float64():
             params = self.init(jax.random.key(0))
             likelihood = np.asarray(self.log_likelihood(params, data))
@@ -126,9 +133,12 @@ class Model:
         from jax.flatten_util import ravel_pytree
 
         flat, unravel = ravel_pytree(params)
-        axes = jnp.concatenate([jnp.eye(flat.size), -jnp.eye(flat.size)])
-        tail = jax.vmap(lambda axis, r: self.log_prior(unravel(flat + r * axis)) + jnp.log(r), (0, None))
-        grows = np.asarray(tail(axes, FARTHER) >= tail(axes, FAR)) & np.isfinite(np.asarray(tail(axes, FARTHER)))
+        drawn = jax.vmap(lambda key: ravel_pytree(self.init(key))[0])(jax.random.split(jax.random.key(1), FEW))
+        axes = jnp.diag(jnp.maximum(jnp.abs(drawn).max(axis=0), 1e-8))
+        axes = jnp.concatenate([axes, -axes])
+        tail = jax.jit(jax.vmap(lambda axis, r: self.log_prior(unravel(flat + r * axis)) + jnp.log(r), (0, None)))
+        far, farther = np.asarray(tail(axes, FAR)), np.asarray(tail(axes, FARTHER))
+        grows = np.isfinite(farther) & (farther >= far)
         if grows.any():
             number = int(np.argmax(grows)) % flat.size
             raise BadInput(

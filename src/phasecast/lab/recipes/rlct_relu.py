@@ -147,7 +147,8 @@ def conclude(spec: RlctRelu, results: xr.DataTree) -> Conclusion:
 
 def _measured(spec: RlctRelu, node: xr.Dataset, method: str) -> Measurement:
     """The mean over data sets, refused where chains have not converged, with a warning about the phase."""
-    from phasecast.posterior.rlct import FEWEST_ESS, GOOD_RHAT, Phase, phase_words
+    from phasecast.posterior.phase import Phase, phase_words
+    from phasecast.posterior.rlct import FEWEST_ESS, GOOD_RHAT
 
     values = node[method].values
     error = float(values.std(ddof=1) / math.sqrt(values.size)) if values.size > 1 else 0.0

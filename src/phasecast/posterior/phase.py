@@ -1,0 +1,73 @@
+"""Which phase is the posterior in? What the model does where the chains are, and whether it is near the best known."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from phasecast.posterior.model import Model
+from phasecast.posterior.tempered import params_of
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+OTHER_PHASE = 2.0  # times λ̂: more excess than that is not fluctuation around the best parameters
+HALF_A_UNIT = 0.5
+NOTHING = 0.02  # a predictive R² that is none
+
+
+class Phase(NamedTuple):
+    """What the model does where the chains are; NaN where it does not tell."""
+
+    excess: float
+    live_units: float
+    predictive_r2: float
+
+
+def look_at_phase(model: Model, sets: list[Any], tree: xr.DataTree, inside: np.ndarray) -> Phase:
+    """Excess loss, live units and predictive R² in the middle of the grid, means over data sets."""
+    import jax
+    import jax.numpy as jnp
+
+    from phasecast.core.precision import float64
+
+    middle = int(np.flatnonzero(inside)[inside.sum() // 2])
+    stats = tree["sample_stats"].to_dataset()
+    beta = float(stats["beta"].values[middle])
+    best = stats["best"].values
+    excess = float(np.mean(beta * (stats["nL"].values[:, middle].mean(axis=(1, 2)) - best)))
+    places = params_of(model, tree)
+    live, explained = [], []
+    with float64():
+        for number, data in enumerate(sets):
+            here = jax.tree.map(
+                lambda leaf, s=number: jnp.asarray(leaf[s, middle].reshape(-1, *leaf.shape[4:])), places
+            )
+            if model.live_units is not None:
+                live.append(float(jax.vmap(model.live_units, (0, None))(here, data).mean()))
+            if model.predict is not None and model.observed is not None:
+                mean = np.asarray(jax.vmap(model.predict, (0, None))(here, data)).mean(axis=0)
+                outputs = np.asarray(model.observed(data))
+                total = np.sum((outputs - outputs.mean(axis=0)) ** 2)
+                explained.append(1 - float(np.sum((outputs - mean) ** 2) / total) if total else math.nan)
+    return Phase(excess, *(float(np.mean(one)) if one else math.nan for one in (live, explained)))
+
+
+def phase_words(phase: Phase, value: float, betas: np.ndarray, n: int) -> list[str]:
+    """What to say where the excess loss is more than fluctuation around the best parameters known."""
+    if not phase.excess > OTHER_PHASE * value:
+        return []
+    told = []
+    if math.isfinite(phase.live_units):
+        told.append(f"live units {phase.live_units:.2g}")
+    if math.isfinite(phase.predictive_r2):
+        told.append(f"predictive R² {phase.predictive_r2:.2g}")
+    told.append(f"β(E[nL] − nL(best)) = {phase.excess:.2g}")
+    constant = phase.live_units < HALF_A_UNIT or phase.predictive_r2 < NOTHING
+    where = "in the constant submodel" if constant else "in another phase than the best parameters known"
+    return [
+        f"the posterior sits {where} ({', '.join(told)}), and λ̂ is that of this phase: raise nβ above "
+        f"{n * betas.max():.3g}, by betas or by more data, or use a narrower prior"
+    ]
