@@ -7,10 +7,11 @@ slope over 1/n, with the corrected protocol or the published one.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from phasecast.core.results import Comparison, Measurement, Prediction, Result, Status
 from phasecast.lab.recipe import Captioned, Chunk, Conclusion, Recipe
@@ -46,6 +47,12 @@ class Generalisation(Spec):
     test: int = Field(4000, ge=10, description="inputs that the error is averaged over")
     warmup: int = Field(200, ge=20, description="HMC trajectories that adapt")
     draws: int = Field(100, ge=10, description="draws of A from each of two chains")
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if self.sizes[0] < 4 or any(later <= before for before, later in pairwise(self.sizes)):
+            raise ValueError("sizes do not increase from 4 or more; give integers that do")
+        return self
 
 
 def setting_of(spec: Generalisation) -> Setting:
