@@ -22,8 +22,11 @@ DEAR = (
     "grokking/biases",
     "features/predictive",
     "features/sub-optimal",
+    "singular/lemma-a1",
     "singular/table-2",
     "singular/table-2-estimates",
+    "survey/eq-1-rates",
+    "survey/eq-2",
 )
 QUICK = tuple(f"scaling/figure-{number}" for number in (7, 8, 9, 11))  # closed forms; other figures solve or simulate
 
@@ -32,7 +35,8 @@ def marked(claims: dict[str, Claim]) -> list:
     """Every claim; those whose check trains or solves much take longer than the suite allows."""
 
     def slow(name: str, claim: Claim) -> bool:
-        trains = isinstance(claim.check, RecipeCheck) and claim.check.recipe.startswith(("feature", "grokking"))
+        studies = ("feature", "generalisation", "grokking", "rlct")
+        trains = isinstance(claim.check, RecipeCheck) and claim.check.recipe.startswith(studies)
         return trains or name in DEAR or (name.startswith("scaling/figure-") and name not in QUICK)
 
     return [pytest.param(name, marks=pytest.mark.slow if slow(name, claim) else ()) for name, claim in claims.items()]

@@ -38,8 +38,11 @@ NAMES = {
     "mean_curve measured_length moment_variance plateau plateau_length plateaus_of_draws power_law_window "
     "rotated_curve rotated_floor scaling_exponent secular_weights sgd_curve sgd_stability_limit simulate simulate_data "
     "small_rate_curve solve solve_many stability_limit",
-    "phasecast.posterior": "Model RLCT deep_linear exact from_numpyro linear linear_data mixture monomial network_data "
-    "polygon_network reduced_rank rlct tempered two_layer",
+    "phasecast.posterior": "Criteria GridModel Model RLCT Ranking Scores Setting Training bic compare criteria "
+    "deep_linear effective_parameters exact flat_minimum_entropy free_energy from_arviz from_numpyro "
+    "generalisation_curves learning_errors linear linear_data mixture monomial network_data new_data_losses "
+    "polygon_network power_model reduced_rank rescale rescaling rlct scaling_direction score singular_fluctuation "
+    "singularity table_setting temperature_grid tempered two_layer wbic wbic_beta",
     "phasecast.claims": "Claim ClaimVerdict Finding RecipeCheck Verification all_claims find verify",
     "phasecast.lab": "Captioned Chunk Conclusion DataFile Factory LocalEngine RECIPES Recipe Run Spec Store Sweep "
     "Swept Table find_recipe load make_sweep read_sweep resume run sweep",

@@ -28,6 +28,7 @@ STUDIES = (
     "feature-scan",
     "feature-spectrum",
     "feature-success",
+    "generalisation",
     "grokking-coefficient",
     "grokking-mirror",
     "grokking-sampler",

@@ -152,6 +152,7 @@ RECIPES: dict[str, str] = {
     "feature-scan": "phasecast.lab.recipes.feature_scan",
     "feature-spectrum": "phasecast.lab.recipes.feature_spectrum",
     "feature-success": "phasecast.lab.recipes.feature_success",
+    "generalisation": "phasecast.lab.recipes.generalisation",
     "grokking": "phasecast.lab.recipes.grokking",
     "grokking-coefficient": "phasecast.lab.recipes.grokking_coefficient",
     "grokking-data": "phasecast.lab.recipes.grokking_data",

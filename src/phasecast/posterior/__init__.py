@@ -1,28 +1,70 @@
 """What will it generalise? Tempered posteriors of singular models, their RLCT, and criteria built on them."""
 
+from phasecast.posterior.comparison import Ranking, Scores, compare
+from phasecast.posterior.criteria import Criteria, criteria, from_arviz, new_data_losses
+from phasecast.posterior.evidence import bic, free_energy, temperature_grid, wbic, wbic_beta
 from phasecast.posterior.exact import exact
+from phasecast.posterior.exact_learning import GridModel, learning_errors, power_model, singular_fluctuation
+from phasecast.posterior.feature_networks import Training
 from phasecast.posterior.from_numpyro import from_numpyro
+from phasecast.posterior.generalisation import Setting, generalisation_curves, table_setting
 from phasecast.posterior.model import Model
 from phasecast.posterior.models import deep_linear, linear, linear_data, mixture, monomial, reduced_rank
 from phasecast.posterior.networks import network_data, polygon_network, two_layer
 from phasecast.posterior.rlct import rlct
 from phasecast.posterior.rlct_result import RLCT
+from phasecast.posterior.scoring import score
+from phasecast.posterior.singular import (
+    effective_parameters,
+    flat_minimum_entropy,
+    rescale,
+    rescaling,
+    scaling_direction,
+    singularity,
+)
 from phasecast.posterior.tempered import tempered
 
 __all__ = [
     "RLCT",
+    "Criteria",
+    "GridModel",
     "Model",
+    "Ranking",
+    "Scores",
+    "Setting",
+    "Training",
+    "bic",
+    "compare",
+    "criteria",
     "deep_linear",
+    "effective_parameters",
     "exact",
+    "flat_minimum_entropy",
+    "free_energy",
+    "from_arviz",
     "from_numpyro",
+    "generalisation_curves",
+    "learning_errors",
     "linear",
     "linear_data",
     "mixture",
     "monomial",
     "network_data",
+    "new_data_losses",
     "polygon_network",
+    "power_model",
     "reduced_rank",
+    "rescale",
+    "rescaling",
     "rlct",
+    "scaling_direction",
+    "score",
+    "singular_fluctuation",
+    "singularity",
+    "table_setting",
+    "temperature_grid",
     "tempered",
     "two_layer",
+    "wbic",
+    "wbic_beta",
 ]

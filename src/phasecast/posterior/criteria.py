@@ -1,0 +1,287 @@
+"""How well will it predict, from the draws alone? WAIC and leave-one-out losses of a posterior.
+
+With ℓ_i(w) = log p(X_i|w), E and Var over draws from the posterior at inverse temperature β, and losses in nats an
+observation,
+
+.. math:: B_t = -\\frac1n \\sum_i \\log E\\,e^{\\ell_i}, \\quad V = \\sum_i \\mathrm{Var}\\,\\ell_i, \\quad
+          \\mathrm{WAIC} = B_t + \\frac{\\beta}{n} V, \\quad
+          \\mathrm{LOO} = -\\frac1n \\sum_i \\log \\frac{E\\,e^{(1-\\beta)\\ell_i}}{E\\,e^{-\\beta\\ell_i}}
+
+(Watanabe 2010, eqs. 4-8). The plus before V is right; one survey prints a minus, see ``claims show survey/eq-1``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from phasecast.core import codec
+from phasecast.core.errors import BadInput
+from phasecast.core.results import Result, Status, show
+
+FEWEST_DRAWS = 25  # below, the tail that PSIS smooths has fewer than five draws
+LARGEST_VARIANCE = 0.4  # of one log-likelihood, from where on WAIC starts to fail (Vehtari, Gelman & Gabry 2017)
+
+
+def log_sum(terms: np.ndarray, axis: int = 0) -> np.ndarray:
+    """log Σ exp along an axis, without overflow."""
+    from scipy.special import logsumexp
+
+    return np.asarray(logsumexp(terms, axis=axis))
+
+
+def _empty() -> np.ndarray:
+    return np.empty(0)
+
+
+@dataclass(frozen=True, eq=False)
+class Criteria(Result):
+    """Losses of a posterior, in nats an observation; ``functional_variance`` is summed over observations.
+
+    ``pointwise_waic``, ``pointwise_loo`` and ``pointwise_psis`` have shape (observation,), with the criterion as their
+    mean; ``pareto_k`` says how heavy the tail of the weights of each left-out observation is.
+    """
+
+    bayes_training_loss: float
+    gibbs_training_loss: float
+    functional_variance: float
+    waic: float
+    loo: float
+    psis_loo: float
+    beta: float = 1.0
+    draws: int = 0
+    status: Status = Status.OK
+    reasons: tuple[str, ...] = ()
+    pointwise_waic: np.ndarray = field(default_factory=_empty)
+    pointwise_loo: np.ndarray = field(default_factory=_empty)
+    pointwise_psis: np.ndarray = field(default_factory=_empty)
+    pareto_k: np.ndarray = field(default_factory=_empty)
+
+    @property
+    def observations(self) -> int:
+        return len(self.pointwise_waic)
+
+    @property
+    def error(self) -> float:
+        """Standard error of WAIC over observations, as if they were drawn anew."""
+        return standard_error(self.pointwise_waic)
+
+    @property
+    def singular_fluctuation(self) -> float:
+        """βV/2; its mean over datasets tends to ν(β) (Watanabe 2010)."""
+        return self.beta * self.functional_variance / 2
+
+    def plain(self) -> dict[str, Any]:
+        names = ("bayes_training_loss", "gibbs_training_loss", "functional_variance", "waic", "loo", "psis_loo")
+        numbers = {name: codec.plain(getattr(self, name)) for name in names}
+        more = {"beta": self.beta, "draws": self.draws, "observations": self.observations}
+        largest = float(np.max(self.pareto_k)) if self.pareto_k.size else np.nan
+        diagnostics = {"largest_pareto_k": codec.plain(largest)}
+        words = {"status": str(self.status), "reasons": list(self.reasons)}
+        return {**numbers, "error": codec.plain(self.error), **more, **words, "diagnostics": diagnostics}
+
+    def _rows(self) -> list[tuple[str, str]]:
+        rows = [
+            ("Bayes training loss", show(self.bayes_training_loss)),
+            ("Gibbs training loss", show(self.gibbs_training_loss)),
+            ("functional variance", show(self.functional_variance)),
+            ("WAIC", show(self.waic, standard_error(self.pointwise_waic))),
+            ("LOO", show(self.loo, standard_error(self.pointwise_loo))),
+            ("PSIS-LOO", show(self.psis_loo, standard_error(self.pointwise_psis))),
+            ("status", str(self.status)),
+        ]
+        return rows + [("reason", reason) for reason in self.reasons]
+
+
+def criteria(
+    log_likelihood: Any, beta: float = 1.0, log_weights: Any = None, *, relative_efficiency: float = 1.0
+) -> Criteria:
+    """Training losses, functional variance, WAIC, LOO by importance sampling, and PSIS-LOO.
+
+    Parameters
+    ----------
+    log_likelihood: shape (draw, observation): log p(X_i|w_s) in nats, without β.
+    beta: inverse temperature that the draws were taken at.
+    log_weights: shape (draw,): logarithms of weights of the draws, up to a constant; None for equal weights.
+    relative_efficiency: effective draws a draw, for the length of the tail that PSIS smooths.
+
+    Variances have ddof = 0. The smoothing is arviz-stats' (Vehtari et al. 2024).
+
+    >>> rng = np.random.default_rng(0)
+    >>> x, w = rng.normal(size=50), rng.normal(scale=50**-0.5, size=4000)
+    >>> found = criteria(-((x - w[:, None]) ** 2) / 2 - np.log(2 * np.pi) / 2)
+    >>> bool(abs(found.waic - found.loo) < 1e-3), bool(0.5 < found.functional_variance < 1.5)
+    (True, True)
+    """
+    ll, logw = _checked(log_likelihood, beta, log_weights)
+    draws = len(ll)
+    weights = np.exp(logw)
+    bayes = -log_sum(ll + logw[:, None])
+    mean = weights @ ll
+    variance = weights @ (ll - mean) ** 2
+    loo = log_sum(logw[:, None] - beta * ll) - log_sum(logw[:, None] + (1 - beta) * ll)
+    psis, pareto_k = _psis(ll, beta, logw, relative_efficiency)
+    status, reasons = _judged(draws, variance, pareto_k)
+    waic = bayes + beta * variance
+    return Criteria(
+        bayes_training_loss=float(bayes.mean()),
+        gibbs_training_loss=float(-mean.mean()),
+        functional_variance=float(variance.sum()),
+        waic=float(waic.mean()),
+        loo=float(loo.mean()),
+        psis_loo=float(psis.mean()),
+        beta=float(beta),
+        draws=draws,
+        status=status,
+        reasons=reasons,
+        pointwise_waic=waic,
+        pointwise_loo=loo,
+        pointwise_psis=psis,
+        pareto_k=pareto_k,
+    )
+
+
+def new_data_losses(log_likelihood: Any, log_weights: Any = None) -> tuple[float, float]:
+    """Bayes and Gibbs generalisation loss: −log E p and −E log p, means over observations that were not learned from.
+
+    ``log_likelihood`` has shape (draw, new observation); the posterior is the one that the draws are from, at any β.
+
+    >>> bayes, gibbs = new_data_losses(np.log([[0.5], [0.25]]))
+    >>> bool(bayes < gibbs)
+    True
+    """
+    ll, logw = _checked(log_likelihood, 1.0, log_weights)
+    return float(-log_sum(ll + logw[:, None]).mean()), float(-(np.exp(logw) @ ll).mean())
+
+
+def from_arviz(data: Any, *, variable: str | None = None, beta: float = 1.0) -> Criteria:
+    """Criteria of an ArviZ InferenceData or DataTree with a group ``log_likelihood`` (chain, draw, …observations).
+
+    Several variables in the group need ``variable``. Where there is a posterior with more than one chain, its mean
+    effective sample size sets how long a tail PSIS smooths, as in ArviZ.
+    """
+    group = _group(data, "log_likelihood")
+    if group is None:
+        raise BadInput("there is no group log_likelihood", "store the log-likelihood of each observation beside draws")
+    names = list(group.data_vars)
+    if variable is None and len(names) != 1:
+        raise BadInput(f"log_likelihood has {len(names)} variables", f"choose one of: {', '.join(map(str, names))}")
+    if variable is not None and variable not in names:
+        raise BadInput(f"log_likelihood has no '{variable}'", f"choose one of: {', '.join(map(str, names))}")
+    array = group[variable or names[0]]
+    if not {"chain", "draw"} <= set(array.dims):
+        raise BadInput(f"the log-likelihood has dimensions {array.dims}", "use chain and draw, and the observations'")
+    array = array.transpose("chain", "draw", ...)
+    flat = np.asarray(array.values, dtype=float).reshape(array.sizes["chain"] * array.sizes["draw"], -1)
+    posterior = _group(data, "posterior")
+    efficiency = 1.0 if posterior is None else _relative_efficiency(posterior)
+    return criteria(flat, beta, relative_efficiency=efficiency)
+
+
+def standard_error(pointwise: np.ndarray) -> float:
+    """Of a mean over observations: their standard deviation (ddof = 0, as in ArviZ) over √n."""
+    return float(np.std(pointwise) / np.sqrt(pointwise.size)) if pointwise.size else float("nan")
+
+
+def _checked(log_likelihood: Any, beta: float, log_weights: Any) -> tuple[np.ndarray, np.ndarray]:
+    """The log-likelihood as an array, and normalised log weights."""
+    ll = np.asarray(log_likelihood, dtype=float)
+    if ll.ndim != 2:
+        raise BadInput(
+            f"the log-likelihood has shape {ll.shape}", "give (draw, observation): one number for each observation"
+        )
+    draws, n = ll.shape
+    if draws < 2 or n < 1:
+        raise BadInput(f"{draws} draws of {n} observations are too few", "give at least two draws of one observation")
+    if np.isnan(ll).any() or np.isposinf(ll).any():
+        raise BadInput("the log-likelihood is NaN or +∞ somewhere", "leave out draws at which the model fails")
+    if not (np.isfinite(beta) and beta > 0):
+        raise BadInput(f"β is {beta}", "use a positive inverse temperature")
+    if log_weights is None:
+        return ll, np.full(draws, -np.log(draws))
+    logw = np.asarray(log_weights, dtype=float)
+    if logw.shape != (draws,) or np.isnan(logw).any() or np.isposinf(logw).any() or not np.isfinite(logw.max()):
+        raise BadInput(f"log_weights of shape {logw.shape}, not all numbers", f"give one number for {draws} draws each")
+    kept = np.isfinite(logw)  # a draw of weight zero says nothing, and 0 · ∞ would
+    return ll[kept], logw[kept] - log_sum(logw[kept])
+
+
+def _psis(ll: np.ndarray, beta: float, logw: np.ndarray, relative_efficiency: float) -> tuple[np.ndarray, np.ndarray]:
+    """Left-out losses with the tail of the weights smoothed, and the shape k of that tail."""
+    if len(ll) < FEWEST_DRAWS:
+        return np.full(ll.shape[1], np.nan), np.full(ll.shape[1], np.nan)
+    efficiency = _rounded_up(len(ll), relative_efficiency)
+    raw = logw[:, None] - beta * ll
+    pairs = [_smoothed(column, efficiency) for column in raw.T]
+    smooth = np.stack([weights for weights, _ in pairs])
+    return -log_sum(smooth + ll.T, axis=1), np.array([shape for _, shape in pairs])
+
+
+def _smoothed(raw: np.ndarray, efficiency: float) -> tuple[np.ndarray, float]:
+    """Normalised log weights with a smooth tail, and its shape k; as they are where the tail is one repeated draw."""
+    from arviz_stats.base.array import BaseArray
+
+    try:  # arviz-stats takes the log-likelihood and smooths its negative
+        smooth, shape = BaseArray().psislw(-raw, r_eff=efficiency)  # pyright: ignore[reportArgumentType]
+    except ValueError:
+        smooth, shape = raw, np.inf if np.ptp(raw) > 0 else 0.0
+    return smooth - log_sum(smooth), float(shape)
+
+
+def _rounded_up(draws: int, relative_efficiency: float) -> float:
+    """The efficiency with which arviz-stats smooths ⌈3√(S/r)⌉ draws, as ArviZ 0.23 and the R package loo do.
+
+    By itself it rounds down, which moves LOO by 10⁻⁵; up to S r = 225 the tail is S/5 in all of them.
+    """
+    if draws * relative_efficiency <= 225:
+        return relative_efficiency
+    tail = np.ceil(3 * (draws / relative_efficiency) ** 0.5)
+    return float(9 * draws / (tail + 0.5) ** 2)
+
+
+def _judged(draws: int, variance: np.ndarray, pareto_k: np.ndarray) -> tuple[Status, tuple[str, ...]]:
+    reasons = []
+    if draws < FEWEST_DRAWS:
+        return Status.REFUSED, (
+            f"{draws} draws are too few to leave an observation out: take {FEWEST_DRAWS} at the very least",
+        )
+    good = min(1 - 1 / np.log10(draws), 0.7)
+    heavy = int(np.sum(~(pareto_k <= good)))
+    if heavy:
+        reasons.append(
+            f"LOO of {heavy} of {len(pareto_k)} observations rests on few draws (Pareto k > {good:.2f}): fit without "
+            "them, or take more draws"
+        )
+    wide = int(np.sum(variance > LARGEST_VARIANCE))
+    if wide:
+        reasons.append(
+            f"the log-likelihood of {wide} of {len(variance)} observations has a variance above {LARGEST_VARIANCE}: "
+            "WAIC is not good there, use PSIS-LOO"
+        )
+    return (Status.WARNING if reasons else Status.OK), tuple(reasons)
+
+
+def _group(data: Any, name: str) -> Any:
+    """A group of an InferenceData or DataTree as a dataset, or None."""
+    groups = getattr(data, "children", None)
+    if groups is not None:  # a DataTree
+        return groups[name].to_dataset() if name in groups else None
+    if not hasattr(data, "groups"):
+        raise BadInput(f"a {type(data).__name__} is no InferenceData", "give an ArviZ InferenceData or a DataTree")
+    return getattr(data, name, None)
+
+
+def _relative_efficiency(posterior: Any) -> float:
+    """Mean effective sample size of all posterior variables, over the number of draws."""
+    from arviz_stats.base.array import BaseArray
+
+    chains, draws = posterior.sizes["chain"], posterior.sizes["draw"]
+    if chains == 1:
+        return 1.0
+    sizes = []
+    for variable in posterior.data_vars.values():
+        values = np.asarray(variable.transpose("chain", "draw", ...).values, dtype=float).reshape(chains, draws, -1)
+        sizes += [BaseArray().ess(values[..., k], method="mean") for k in range(values.shape[2])]
+    return float(np.mean(sizes) / (chains * draws))

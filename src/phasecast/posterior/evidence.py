@@ -1,0 +1,148 @@
+"""How probable are the data under a model? Free energy by thermodynamic integration, WBIC, and BIC for contrast.
+
+.. math:: F = -\\log \\int e^{-nL(w)} \\varphi(w)\\,dw = \\int_0^1 E_\\beta[nL]\\,d\\beta, \\qquad
+          \\frac{dE_\\beta}{d\\beta} = -\\mathrm{Var}_\\beta[nL]
+
+with E_β over the posterior at inverse temperature β, the prior at β = 0. WBIC is E_β[nL] at β = 1/log n
+(Watanabe 2013); both are F = nL(w₀) + λ log n to leading order, where BIC has d/2 for λ.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from phasecast.core.errors import BadInput, whole_number
+from phasecast.core.results import Measurement, Status
+
+POWER = 5  # of the ladder of β: most of the integral is near the prior (Friel & Pettitt 2008)
+FEWEST_EFFECTIVE = 100
+LARGEST_DISCRETISATION = 0.5  # nats: beyond, the ladder is too coarse to compare models by
+
+
+def temperature_grid(points: int = 21) -> np.ndarray:
+    """β = (k/K)⁵ from the prior, 0, to the posterior, 1.
+
+    >>> temperature_grid(3)
+    array([0.     , 0.03125, 1.     ])
+    """
+    return np.linspace(0, 1, whole_number("points", points, 2)) ** POWER
+
+
+def wbic_beta(n: int) -> float:
+    """1/log n, where WBIC is sampled."""
+    return 1 / math.log(whole_number("n", n, 3))
+
+
+def wbic(losses: Any, n: int, beta: float) -> Measurement:
+    """WBIC = E_β[nL], in nats, from losses nL of shape (chain, draw) that were sampled at β = 1/log n.
+
+    >>> draws = np.random.default_rng(0).gamma(2.0, size=(4, 500))
+    >>> print(wbic(draws, n=1000, beta=wbic_beta(1000)).status)
+    ok
+    """
+    if not math.isclose(beta, wbic_beta(n), rel_tol=1e-6):
+        raise BadInput(f"the losses are at β = {beta:g}", f"sample at 1/log n = {wbic_beta(n):.6g}")
+    traces = _traces(losses)
+    value, error, effective = _mean_with_error(traces)
+    reasons = _too_few(effective)
+    return Measurement(
+        value,
+        error,
+        Status.REFUSED if reasons else Status.OK,
+        {"effective_draws": effective},
+        reasons=reasons,
+        name="WBIC",
+    )
+
+
+def bic(least_loss: float, parameters: int, n: int) -> float:
+    """nL(ŵ) + d/2 log n, right for regular models alone; ``least_loss`` is nL at its minimum.
+
+    >>> round(bic(100.0, 2, 1000), 3)
+    106.908
+    """
+    return float(least_loss) + whole_number("parameters", parameters, 0) / 2 * math.log(whole_number("n", n, 2))
+
+
+def free_energy(betas: Any, losses: Any) -> Measurement:
+    """F by thermodynamic integration with its error, in nats.
+
+    Parameters
+    ----------
+    betas: shape (beta,), increasing from 0 to 1; :func:`temperature_grid` is a good one.
+    losses: shape (beta, chain, draw): nL at draws from each tempered posterior.
+
+    Between two β the integral is (E₀ + E₁)Δ/2 + (Var₁ − Var₀)Δ²/12, which uses that the slope of E is −Var (Friel,
+    Hurn & Wyse 2014). The error joins that of the means with what half as fine a ladder would change, over 15, the
+    factor by which a rule of fourth order improves.
+    """
+    beta = np.asarray(betas, dtype=float)
+    if beta.ndim != 1 or beta.size < 3 or beta[0] != 0 or beta[-1] != 1 or not (np.diff(beta) > 0).all():
+        raise BadInput("β does not increase from 0 to 1 in three steps or more", "use temperature_grid()")
+    rungs = [_traces(some) for some in losses]
+    if len(rungs) != len(beta):
+        raise BadInput(f"{len(rungs)} rows of losses at {len(beta)} values of β", "give a row for each β")
+    found = [_mean_with_error(traces) for traces in rungs]
+    mean, error, effective = (np.array(part) for part in zip(*found, strict=True))
+    variance = np.array([traces.var() for traces in rungs])
+    fine = _corrected_trapezoid(beta, mean, variance)
+    coarse = _corrected_trapezoid(*(part[_every_second(len(beta))] for part in (beta, mean, variance)))
+    discretisation = abs(fine - coarse) / 15
+    step = np.diff(beta)
+    weight = (np.append(step, 0) + np.append(0, step)) / 2
+    sampling = float(np.sqrt(np.sum((weight * error) ** 2)))
+    fewest = float(effective.min())
+    reasons = _too_few(fewest)
+    if discretisation > LARGEST_DISCRETISATION:
+        reasons.append(f"the ladder of β is too coarse, by about {discretisation:.2g} nats: use more temperatures")
+    return Measurement(
+        fine,
+        math.hypot(sampling, discretisation),
+        Status.REFUSED if reasons else Status.OK,
+        {
+            "sampling_error": sampling,
+            "discretisation": discretisation,
+            "fewest_effective_draws": float(effective.min()),
+        },
+        reasons=reasons,
+        name="free energy",
+    )
+
+
+def _corrected_trapezoid(beta: np.ndarray, mean: np.ndarray, variance: np.ndarray) -> float:
+    step = np.diff(beta)
+    return float(np.sum(step * (mean[1:] + mean[:-1]) / 2 + step**2 * (variance[1:] - variance[:-1]) / 12))
+
+
+def _every_second(count: int) -> np.ndarray:
+    """Indices 0, 2, …, with the last one always there."""
+    return np.unique(np.append(np.arange(0, count, 2), count - 1))
+
+
+def _traces(losses: Any) -> np.ndarray:
+    traces = np.atleast_2d(np.asarray(losses, dtype=float))
+    if traces.ndim != 2 or traces.shape[1] < 4:
+        raise BadInput(f"losses of shape {traces.shape}", "give nL of shape (chain, draw), four draws at least")
+    if not np.isfinite(traces).all():
+        raise BadInput("the losses are not all finite", "leave out draws at which the model fails")
+    return traces
+
+
+def _mean_with_error(traces: np.ndarray) -> tuple[float, float, float]:
+    """Mean, its Monte Carlo standard error, and the effective number of draws."""
+    from arviz_stats.base.array import BaseArray
+
+    spread = float(traces.std())
+    if spread == 0:
+        return float(traces.mean()), 0.0, float(traces.size)
+    effective = float(np.asarray(BaseArray().ess(traces, method="mean")))
+    return float(traces.mean()), spread / math.sqrt(effective), effective
+
+
+def _too_few(effective: float) -> list[str]:
+    if effective >= FEWEST_EFFECTIVE:
+        return []
+    return [f"{effective:.0f} effective draws are too few: take more, until there are {FEWEST_EFFECTIVE} at every β"]

@@ -1,0 +1,175 @@
+"""WAIC and LOO against ArviZ, against exact posteriors, and against themselves at other temperatures."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+from scipy.special import logsumexp
+
+from phasecast.core.errors import BadInput
+from phasecast.core.results import Result, Status
+from phasecast.posterior.criteria import criteria, from_arviz, new_data_losses
+
+bare = pytest.mark.bare
+
+
+def normal_log_likelihood(x, w):
+    return -((x - np.asarray(w)[:, None]) ** 2) / 2 - np.log(2 * np.pi) / 2
+
+
+def draws_and_data(seed=0, n=40, draws=2000, beta=1.0):
+    """Draws from the posterior of a normal mean with a flat prior."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=n)
+    return rng.normal(x.mean(), (beta * n) ** -0.5, size=draws), x
+
+
+def arviz():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        az = pytest.importorskip("arviz", minversion="0.23", reason="WAIC is compared with ArviZ 0.23")
+    if not hasattr(az, "waic"):
+        pytest.skip("this ArviZ has no WAIC")
+    return az
+
+
+def inference_data(az, ll, chains):
+    ll = ll.reshape(chains, -1, ll.shape[1])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return az.from_dict(posterior={"w": ll[:, :, :3]}, log_likelihood={"y": ll})
+
+
+@pytest.mark.parametrize("chains", [1, 4])
+@pytest.mark.parametrize("scale", [1.0, 4.0])
+def test_waic_and_psis_loo_are_arviz(chains, scale):
+    """scale 4: the model is wrong about the noise, the weights have heavy tails."""
+    az = arviz()
+    w, x = draws_and_data()
+    ll = normal_log_likelihood(scale * x, w)
+    data = inference_data(az, ll, chains)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        waic, loo = az.waic(data, scale="negative_log"), az.loo(data, scale="negative_log", pointwise=True)
+    found = from_arviz(data)
+    n = len(x)
+    assert found.waic * n == pytest.approx(waic.iloc[0], abs=1e-10 * n)
+    assert found.functional_variance == pytest.approx(waic["p_waic"], abs=1e-10 * n)
+    assert found.error * n == pytest.approx(waic["se"], rel=1e-10)
+    np.testing.assert_allclose(found.pointwise_psis, loo["loo_i"].values, atol=1e-6)
+    np.testing.assert_allclose(found.pareto_k, loo["pareto_k"].values, atol=1e-6)
+
+
+def test_a_tree_is_read_like_inference_data():
+    xr = pytest.importorskip("xarray")
+    w, x = draws_and_data(draws=400)
+    ll = normal_log_likelihood(x, w)
+    dataset = xr.Dataset({"y": (("draw", "chain", "obs"), ll.reshape(100, 4, -1))})
+    tree = xr.DataTree.from_dict({"log_likelihood": dataset})
+    order = ll.reshape(100, 4, -1).transpose(1, 0, 2).reshape(400, -1)
+    assert from_arviz(tree) == criteria(order)
+    with pytest.raises(BadInput, match="no group log_likelihood"):
+        from_arviz(xr.DataTree.from_dict({"posterior": dataset}))
+    with pytest.raises(BadInput, match="no InferenceData"):
+        from_arviz({"log_likelihood": ll})
+
+
+@bare
+@pytest.mark.parametrize("beta", [0.5, 1.0, 3.0])
+def test_loo_is_leaving_out(beta):
+    """Against a posterior on a grid that is computed anew without the observation."""
+    x = np.random.default_rng(1).normal(size=12)
+    w = np.linspace(-4, 4, 801)
+    ll = normal_log_likelihood(x, w)
+    log_prior = -(w**2) / 2
+    left_out = []
+    for i in range(12):
+        rest = log_prior + beta * np.delete(ll, i, axis=1).sum(axis=1)
+        left_out.append(-logsumexp(ll[:, i] + rest) + logsumexp(rest))
+    found = criteria(ll, beta, log_prior + beta * ll.sum(axis=1))
+    np.testing.assert_allclose(found.pointwise_loo, left_out, atol=1e-10)
+
+
+@bare
+def test_weights_are_as_good_as_draws():
+    """Repeating a draw is giving it more weight; a draw of weight zero does not count."""
+    w, x = draws_and_data(draws=60)
+    ll = normal_log_likelihood(x, w)
+    counts = np.arange(60) % 3
+    repeated = criteria(np.repeat(ll, counts, axis=0), 0.7)
+    with np.errstate(divide="ignore"):
+        weighted = criteria(ll, 0.7, np.log(counts) + 5.0)
+    for name in ("bayes_training_loss", "gibbs_training_loss", "functional_variance", "waic", "loo"):
+        assert getattr(weighted, name) == pytest.approx(getattr(repeated, name), abs=1e-12)
+
+
+@bare
+def test_closed_forms_of_a_normal_mean():
+    """With w ~ N(m, s²): −log E p is that of N(m, 1+s²); Var of (x−w)²/2 is s⁴/2 + (x−m)²s²."""
+    n = 25
+    x = np.random.default_rng(2).normal(size=n)
+    m, s2 = x.mean(), 1 / n
+    nodes, weights = np.polynomial.hermite_e.hermegauss(60)
+    found = criteria(normal_log_likelihood(x, m + np.sqrt(s2) * nodes), log_weights=np.log(weights))
+    bayes = np.mean((x - m) ** 2 / (1 + s2) / 2 + np.log(2 * np.pi * (1 + s2)) / 2)
+    assert found.bayes_training_loss == pytest.approx(bayes, abs=1e-12)
+    assert found.functional_variance == pytest.approx(np.sum(s2**2 / 2 + (x - m) ** 2 * s2), abs=1e-12)
+    assert found.gibbs_training_loss == pytest.approx(np.mean((x - m) ** 2 + s2) / 2 + np.log(2 * np.pi) / 2, abs=1e-12)
+    assert found.waic == pytest.approx(bayes + found.functional_variance / n, abs=1e-12)
+
+
+@bare
+def test_losses_on_new_data():
+    w, x = draws_and_data()
+    ll = normal_log_likelihood(x, w)
+    bayes, gibbs = new_data_losses(ll)
+    found = criteria(ll)
+    assert (bayes, gibbs) == pytest.approx((found.bayes_training_loss, found.gibbs_training_loss))
+
+
+@bare
+def test_few_draws_are_refused_and_heavy_tails_warned_of():
+    w, x = draws_and_data(draws=20)
+    few = criteria(normal_log_likelihood(x, w))
+    assert few.status is Status.REFUSED
+    assert np.isnan(few.psis_loo)
+    assert "take 25" in few.reasons[0]
+    w, x = draws_and_data(n=4, draws=500)
+    heavy = criteria(normal_log_likelihood(10 * x, w))
+    assert heavy.status is Status.WARNING
+    assert "Pareto k" in heavy.reasons[0]
+    assert "WAIC" in heavy.reasons[1]
+    assert Result.from_json(heavy.to_json()) == heavy
+    assert "PSIS-LOO" in str(heavy)
+    assert heavy.plain()["status"] == "warning"
+
+
+@bare
+def test_a_likelihood_that_does_not_move_needs_no_smoothing_and_a_chain_that_is_stuck_is_heavy():
+    constant = criteria(np.full((50, 3), -1.5))
+    assert constant.status is Status.OK
+    assert constant.psis_loo == pytest.approx(1.5)
+    stuck = np.linspace(-2, -1, 50)[:, None] * np.ones(3)
+    stuck[:30] = -5.0  # one draw, thirty times, with all the weight
+    assert criteria(stuck).status is Status.WARNING
+
+
+@bare
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: criteria(np.zeros(5)), "one number for each observation"),
+        (lambda: criteria(np.zeros((1, 5))), "too few"),
+        (lambda: criteria(np.full((30, 5), np.nan)), "NaN"),
+        (lambda: criteria(np.zeros((30, 5)), beta=0.0), "β is 0"),
+        (lambda: criteria(np.zeros((30, 5)), beta=float("inf")), "β is inf"),
+        (lambda: criteria(np.zeros((30, 5)), log_weights=np.zeros(5)), "log_weights"),
+        (lambda: criteria(np.zeros((30, 5)), log_weights=np.full(30, -np.inf)), "log_weights"),
+    ],
+)
+def test_bad_input_is_one_line(call, message):
+    with pytest.raises(BadInput, match=message) as caught:
+        call()
+    assert "\n" not in str(caught.value)
