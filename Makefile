@@ -9,7 +9,7 @@ help:
 	@echo "make demo       install into .venv, run the demo, print the path of its report"
 	@echo "make test       everything a change must pass"
 	@echo "make test-slow  longer checks"
-	@echo "make bench      print every figure we claim"
+	@echo "make bench      print the figures we claim; those that take minutes are the other scripts in benchmarks/"
 	@echo "make clean      remove what the above installed"
 
 demo: .venv/installed
