@@ -13,6 +13,7 @@ import pytest
 from phasecast.features.decoupled import decoupled
 from phasecast.features.dmft import dmft
 from phasecast.features.fixed_point import fixed_point
+from phasecast.features.forecast import threshold
 from phasecast.features.mean_field import wide_dmft
 from phasecast.features.neuron import Network
 from phasecast.features.quadrature import initial_laws
@@ -219,3 +220,12 @@ def test_a_wide_network_with_the_square_loss_says_that_g_is_unbounded():
     run = wide_dmft(Network("gelu", "square", width="wide"), target("tanh(z)**2"), 3.0, 1.0, 1, samples=500)
     assert np.isfinite(run.law(0).lowest)
     assert run.law(1).lowest == -math.inf
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("time", "reference", "within"), [(5, 2.88, 0.1), (20, 5.2, 0.25)])
+def test_thresholds_along_descent_are_those_of_another_implementation(time, reference, within):
+    """GeLU, z², pseudo-Huber, η = 0.5."""
+    found = threshold("z**2", "gelu", "pseudo-huber", lr=0.5, time=time)
+    assert abs(found.value - reference) < math.hypot(within, 3 * found.error)
+    assert found.error < 0.05 * found.value

@@ -162,17 +162,7 @@ def wide_dmft(
             break
         F[t], mean_F[t] = now, now.mean(axis=2)
         for s in range(t + 1):
-            if s == t:
-                Dd, Do = np.ones((samples, 2, M)), np.zeros((samples, 2, M, 2))
-            else:
-                means_d, means_o = Kd[s][: t - s].mean(axis=3), Ko[s][: t - s].mean(axis=3)  # (u, n, kind[, pushed])
-                Dd, Do = np.empty((samples, 2, M)), np.empty((samples, 2, M, 2))
-                for g in range(2):
-                    Dd[:, g] = -lr / delta * np.tensordot(Rd[g, t, s:t], Kd[s][: t - s, :, g], 1)
-                    past = np.tensordot(Rd[g, t, s:t], Ko[s][: t - s, :, g], 1)
-                    past += np.einsum("cu,unc->nc", Ro[g, :, t, s:t], means_d)[:, None]
-                    past += 0.5 * np.einsum("hu,unhc->nc", Ro[g, :, t, s:t], means_o)[:, None]
-                    Do[:, g] = -lr / delta * past
+            Dd, Do = _tangents(Rd[:, t, s:t], Ro[:, :, t, s:t], Kd[s][: t - s], Ko[s][: t - s], lr / delta)
             swing = (lean * Dd).mean(axis=2) + 0.5 * np.einsum("nhm,nhmc->nc", lean, Do) / M  # m ∂f/∂W of each kind
             Kd[s][t - s] = G[t] * Dd
             Ko[s][t - s] = G[t][..., None] * Do + (second[:, None, None] * lean)[..., None] * swing[:, None, None]
@@ -180,14 +170,7 @@ def wide_dmft(
             ro[:, :, t, s] = Ko[s][t - s].mean(axis=(0, 2))
         A[t + 1] = A[t] - lr * np.einsum("gu,ug->g", rd[:, t, : t + 1], A[: t + 1])
         B[t + 1] = B[t] - lr * np.einsum("ng,nk->gk", mean_F[t], latents) / samples @ easy
-        for s in range(t):
-            u = slice(s + 1, t + 1)
-            Rd[:, t + 1, s] = Rd[:, t, s] - lr * np.einsum("gu,gu->g", rd[:, t, u], Rd[:, u, s])
-            change = np.einsum("gu,ghu->gh", rd[:, t, u], Ro[:, :, u, s])
-            change += np.einsum("ghu,hu->gh", ro[:, :, t, u], Rd[:, u, s])
-            change += 0.5 * np.einsum("gcu,chu->gh", ro[:, :, t, u], Ro[:, :, u, s])
-            Ro[:, :, t + 1, s] = Ro[:, :, t, s] - lr * change
-        Rd[:, t + 1, t] = 1.0
+        _push_on(Rd, Ro, rd, ro, t, lr)
         Cd[:, t, : t + 1] = np.einsum("ngm,sngm->gs", F[t], F[: t + 1]) / (samples * M)
         Cd[:, : t + 1, t] = Cd[:, t, : t + 1]
         Co[t, :, : t + 1] = np.einsum("ng,snh->gsh", mean_F[t], mean_F[: t + 1]) / samples
@@ -209,6 +192,38 @@ def wide_dmft(
     return WideTrajectory(
         network, target, float(delta), float(lr), G[kept], latents, train, test, B[kept], norm2, status, reasons
     )  # fmt: skip
+
+
+def _tangents(
+    Rd: np.ndarray, Ro: np.ndarray, Kd: np.ndarray, Ko: np.ndarray, pace: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """∂V_j(t)/∂W_k(s) for k = j, shape (n, 2, units), and m times that averaged over a kind of k, (n, 2, units, 2).
+
+    Rd (2, u) and Ro (2, 2, u) are the responses from the steps u = s, …, t−1 to t, Kd (u, n, 2, units) and Ko
+    (u, n, 2, units, 2) what a push at s has done to F there; with no step between, V moves with W alone.
+    """
+    samples, _, units = Kd.shape[1:]
+    if not len(Kd):
+        return np.ones((samples, 2, units)), np.zeros((samples, 2, units, 2))
+    means_d, means_o = Kd.mean(axis=3), Ko.mean(axis=3)
+    own, others = np.empty((samples, 2, units)), np.empty((samples, 2, units, 2))
+    for g in range(2):
+        own[:, g] = -pace * np.tensordot(Rd[g], Kd[:, :, g], 1)
+        crowd = np.einsum("cu,unc->nc", Ro[g], means_d) + 0.5 * np.einsum("hu,unhc->nc", Ro[g], means_o)
+        others[:, g] = -pace * (np.tensordot(Rd[g], Ko[:, :, g], 1) + crowd[:, None])
+    return own, others
+
+
+def _push_on(Rd: np.ndarray, Ro: np.ndarray, rd: np.ndarray, ro: np.ndarray, t: int, lr: float) -> None:
+    """Fill in the responses of the weights at t + 1 from those up to t."""
+    for s in range(t):
+        u = slice(s + 1, t + 1)
+        Rd[:, t + 1, s] = Rd[:, t, s] - lr * np.einsum("gu,gu->g", rd[:, t, u], Rd[:, u, s])
+        change = np.einsum("gu,ghu->gh", rd[:, t, u], Ro[:, :, u, s])
+        change += np.einsum("ghu,hu->gh", ro[:, :, t, u], Rd[:, u, s])
+        change += 0.5 * np.einsum("gcu,chu->gh", ro[:, :, t, u], Ro[:, :, u, s])
+        Ro[:, :, t + 1, s] = Ro[:, :, t, s] - lr * change
+    Rd[:, t + 1, t] = 1.0
 
 
 def _unbounded(network: Network, target: Target, block: int) -> bool:

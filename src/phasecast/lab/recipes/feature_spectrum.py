@@ -178,9 +178,8 @@ def figures(spec: FeatureSpectrum, results: xr.DataTree) -> Mapping[str, Caption
             one.plot(values[:, 0], np.full(len(values), shape.max() / 40), "v", color=COLOURS[1], ms=5, label="lowest")
             if np.isfinite(outlier).mean() > 0.5:
                 one.axvline(np.nanmean(outlier), color=COLOURS[1], ls=":", lw=1.5, label="outlier, d → ∞")
-            mean = node["overlap2"].values[node["delta"].values == delta].mean()
-            one.text(0.97, 0.55, f"overlap² of the lowest: {mean:.2f}", transform=one.transAxes, ha="right", fontsize=8)
-        one.set_title(f"δ = {delta:g}", fontsize=10)
+        mean = node["overlap2"].values[node["delta"].values == delta].mean()
+        one.set_title(f"δ = {delta:g}; overlap² of the lowest: {mean:.2f}", fontsize=10)
         one.set_xlabel("eigenvalue λ of the Hessian")
         legend(one)
     axes[0, 0].set_ylabel("density")
