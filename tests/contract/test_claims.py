@@ -19,6 +19,8 @@ DEAR = (
     "scaling/eq-17",
     "scaling/figure-1",
     "grokking/biases",
+    "features/bulk",
+    "features/outlier-equation",
     "features/predictive",
     "features/sub-optimal",
 )

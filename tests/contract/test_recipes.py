@@ -24,8 +24,8 @@ pytestmark = pytest.mark.bare
 
 
 STUDIES = (
-    "feature-grokking", "feature-scan", "feature-spectrum", "feature-success", "grokking-coefficient",
-    "grokking-mirror", "grokking-sampler", "grokking-width",
+    "feature-diagram", "feature-grokking", "feature-scan", "feature-spectrum", "feature-success",
+    "grokking-coefficient", "grokking-mirror", "grokking-sampler", "grokking-width",
 )  # they compile for long  # fmt: skip
 
 
