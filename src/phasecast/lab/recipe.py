@@ -146,6 +146,7 @@ class Recipe:
 
 
 RECIPES: dict[str, str] = {
+    "feature-diagram": "phasecast.lab.recipes.feature_diagram",
     "feature-grokking": "phasecast.lab.recipes.feature_grokking",
     "feature-overlap": "phasecast.lab.recipes.feature_overlap",
     "feature-scan": "phasecast.lab.recipes.feature_scan",
