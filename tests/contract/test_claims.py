@@ -20,6 +20,8 @@ DEAR = (
     "scaling/figure-1",
     "scaling/forty-units",
     "grokking/biases",
+    "features/bulk",
+    "features/outlier-equation",
     "features/predictive",
     "features/sub-optimal",
     "singular/lemma-a1",

@@ -24,6 +24,7 @@ pytestmark = pytest.mark.bare
 
 
 STUDIES = (
+    "feature-diagram",
     "feature-grokking",
     "feature-scan",
     "feature-spectrum",

@@ -207,6 +207,7 @@ def test_outliers_along_the_weights_are_labelled_uninformative():
     assert np.mean([along[0, 0] ** 2 for _, along, _ in drawn]) < 0.05
 
 
+@pytest.mark.slow
 def test_one_step_by_quadrature_is_the_mean_field_step():
     """With an easy direction: averages over the law at t = 1 against eight seeds of the Monte-Carlo route."""
     one, delta, lr = target("z1 + z2 + z1*z2"), 3.0, 0.8
@@ -298,6 +299,7 @@ def test_bad_input():
         CurvatureLaw(np.array([math.nan]), NOTHING)
 
 
+@pytest.mark.slow
 def test_one_step_of_a_wide_network():
     """Moments of G_j over examples and 400 neurons in 200 dimensions, for both signs of a_j."""
     network, one = Network("gelu", "pseudo-huber", "wide", b=0.2), target("z1 + z2 + z1*z2")

@@ -170,7 +170,9 @@ def figures(spec: FeatureDiagram, results: xr.DataTree) -> Mapping[str, Captione
     axes.invert_yaxis()
     axes.set_xlabel("examples per dimension δ = n/d")
     axes.set_ylabel(spec.axis)
-    figure.colorbar(mesh, ax=axes, label="margin", extend="both")
+    bar = figure.colorbar(mesh, ax=axes, label="margin", extend="both")
+    if bar.solids is not None:
+        bar.solids.set_rasterized(False)  # a page has no pictures inside its drawings
     hollow = " Hollow: G has no lower bound and is raised to its lowest thousandth." if clipped.any() else ""
     caption = f"Margin after {spec.time} steps; red has an informative outlier. Points: δ* with its error.{hollow}"
     return {"diagram": Captioned(figure, caption)}

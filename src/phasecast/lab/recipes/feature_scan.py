@@ -232,7 +232,8 @@ def figures(spec: FeatureScan, results: xr.DataTree) -> Mapping[str, Captioned]:
     caption = (
         "For every open setting the δ at which half of the runs succeed and the δ at which the Hessian after t steps "
         "has an informative outlier, with bars of one standard error; no mark where it is not on the grid. With the "
-        "square loss G has no lower bound and is raised to its lowest thousandth."
+        "square loss G has no lower bound and is raised to its lowest thousandth. On the sphere the Hessian is that of "
+        "the risk, without the term of the constraint."
     )
     return {"scan": Captioned(figure, caption)}
 
