@@ -9,7 +9,7 @@ from phasecast.core import Comparison, Status, Verdict
 from phasecast.lab import run
 from phasecast.posterior import linear_data, reduced_rank, rlct, two_layer
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
 
 def test_reduced_rank_regression_of_full_rank(tmp_path):

@@ -12,7 +12,7 @@ from phasecast.posterior.models import deep_linear, linear, linear_data, mixture
 from phasecast.posterior.networks import two_layer
 from phasecast.sampling.traces import mcse
 
-pytestmark = pytest.mark.bare
+pytestmark = [pytest.mark.bare, pytest.mark.timeout(1200)]
 BETAS = np.array([0.1, 0.2, 0.4])
 
 
