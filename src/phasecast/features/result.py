@@ -116,13 +116,16 @@ class Threshold(Measurement):
         axes.set_ylabel("margin ψ at min(0, edge)")
         axes.axhline(0, lw=0.8, color=GREY)
         for name, (deltas, margins) in self.curves.get("margins", {}).items():
-            axes.plot(deltas, margins, "o-" if len(deltas) < 30 else "-", ms=3, label=name)
+            axes.plot(deltas, margins, "s:" if name.startswith("d =") else "o-", ms=3, label=name)
         estimate = float(self.estimate)  # pyright: ignore[reportArgumentType]
         if math.isfinite(estimate):
             axes.axvline(estimate, ls="--", lw=1, color=ORANGE, label=f"δ* = {estimate:.4g}")
             if np.isfinite(self.error) and float(np.max(self.error)) > 1e-3 * estimate:
                 axes.axvspan(estimate - float(self.error), estimate + float(self.error), color=ORANGE, alpha=0.15, lw=0)
         axes.set_xscale("log")
+        shown = [m for _, margins in self.curves.get("margins", {}).values() for m in margins if math.isfinite(m)]
+        if shown and min(shown) < 0:  # what is far above the threshold would squeeze what is near it
+            axes.set_ylim(1.2 * min(shown), min(max(shown), -4 * min(shown)))
         if axes.get_legend_handles_labels()[0]:
             axes.legend(fontsize=8)
 

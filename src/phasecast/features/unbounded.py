@@ -45,8 +45,11 @@ def side_by_side(
                 known[key] = None
         return known[key]
 
-    def star(make: Any) -> float | None:
+    margins: dict[str, tuple[list[float], list[float]]] = {}
+
+    def star(name: str, make: Any) -> float | None:
         looked = scan(lambda at: math.nan if (found := laws(at)) is None else make(found, at), deltas.tolist())
+        margins[name] = (list(looked.deltas), list(looked.margins))
         if looked.margins[0] < 0:
             return float(deltas[0])
         bracket = looked.first
@@ -57,8 +60,11 @@ def side_by_side(
 
     table: dict[str, Any] = {
         "raw": {"delta_star": None},
-        "clipped": {f"{level:g}": star(lambda found, at, level=level: _clipped(found, at, level)) for level in LEVELS},
-        "finite_d": {str(d): star(lambda found, at, d=d: _finite(found, at, d, seeds)) for d in DIMENSIONS},
+        "clipped": {
+            f"{level:g}": star(f"clipped at {level:g}", lambda found, at, level=level: _clipped(found, at, level))
+            for level in LEVELS
+        },
+        "finite_d": {str(d): star(f"d = {d}", lambda found, at, d=d: _finite(found, at, d, seeds)) for d in DIMENSIONS},
     }
     spectrum: dict[str, Any] = {}
     here = None if delta is None else laws(delta)
@@ -77,7 +83,7 @@ def side_by_side(
     return Threshold(
         math.nan, math.nan, Status.WARNING, error_kind="quadrature", reasons=reasons, name=f"δ*({time:g})",
         method=route.name, time=time, searched=(float(deltas[0]), float(deltas[-1])), spectrum=spectrum,
-        unbounded=table,
+        unbounded=table, curves={"margins": margins},
     )  # fmt: skip
 
 
