@@ -69,8 +69,8 @@ def test_tanh_units_beside_the_exact_lambda():
     from phasecast.coefficients import tanh
 
     rng = np.random.default_rng(5)
-    sets = [{"x": rng.uniform(-1, 1, size=(500, 1)), "y": rng.normal(size=500)} for _ in range(6)]
+    sets = [{"x": rng.uniform(-1, 1, size=(300, 1)), "y": rng.normal(size=300)} for _ in range(3)]
     truth = {"w": np.zeros((2, 1)), "q": np.zeros(2)}
-    found = rlct(two_layer(2, 1, "tanh", bias=False, truth=truth), sets, draws=2000)
+    found = rlct(two_layer(2, 1, "tanh", bias=False, truth=truth), sets, draws=800, warmup=100)
     assert abs(found.estimate - float(tanh(2).value)) < 4 * found.error + 0.15  # (m − 1)/log nβ is not small
     assert not any("submodel" in reason for reason in found.reasons)
