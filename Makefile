@@ -24,7 +24,7 @@ test-slow: .venv/installed-dev
 
 # the wheel in a fresh environment with no extra: what a user gets from `pip install phasecast`
 test-bare: .venv-bare/installed
-	.venv-bare/bin/python -m pytest -m "bare and not slow" -q -p no:cacheprovider -o addopts=""
+	.venv-bare/bin/python -m pytest -n 2 --dist worksteal -m "bare and not slow" -q -p no:cacheprovider -o addopts="" tests/contract tests/system
 
 lint: .venv/installed-dev
 	$(BIN)/ruff check .
@@ -53,7 +53,7 @@ bench: .venv/installed-dev
 
 .venv-bare/requirements: pyproject.toml constraints.txt | .venv/bin/python
 	$(BIN)/python -m venv .venv-bare
-	.venv-bare/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt . pytest pytest-timeout hypothesis
+	.venv-bare/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt . pytest pytest-timeout pytest-xdist hypothesis
 	@touch $@
 
 .venv-bare/installed: .venv-bare/requirements $(SOURCES)

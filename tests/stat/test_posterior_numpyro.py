@@ -5,15 +5,16 @@ from __future__ import annotations
 import jax
 import jax.numpy as jnp
 import numpy as np
-import numpyro
-import numpyro.distributions as dist
 import pytest
-from numpyro.infer import MCMC, NUTS, util
 
 from phasecast.core.errors import BadInput
 from phasecast.core.precision import float64
 from phasecast.posterior import from_numpyro, linear_data, reduced_rank, tempered
 from phasecast.sampling.traces import mcse
+
+numpyro = pytest.importorskip("numpyro")
+import numpyro.distributions as dist  # noqa: E402
+from numpyro.infer import MCMC, NUTS, util  # noqa: E402
 
 
 def factors(x, y):
