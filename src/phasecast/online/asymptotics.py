@@ -20,7 +20,7 @@ import jax
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from phasecast.core.errors import BadInput, whole_number
+from phasecast.core.errors import BadInput, OutsideRegime, whole_number
 from phasecast.core.precision import float64
 from phasecast.core.results import Prediction
 from phasecast.online.dynamics import generalisation_error, overlap_rates
@@ -29,9 +29,9 @@ from phasecast.online.order_parameters import OrderParameters
 from phasecast.online.spectrum import Spectrum
 
 SOURCE = "Worschech & Rosenow 2024"
-THIRD_ORDER = (
-    8.0  # relative error of the explicit decay over √ε at its start, at most; a test compares with the equations
-)
+NEAR = 1e-3  # ε up to which learning is nearly perfect
+THIRD_ORDER, GROWTH = 16.0, 6.8  # what is left out, relative to ε and over √ε₀: at most max(THIRD_ORDER, GROWTH √M)
+LEAK = 8.0  # what fast directions leave in slow ones, over (Mε₀)², at most
 MOST_DIRECTIONS = 1200  # of all units together, up to which their curvature is diagonalised
 
 
@@ -49,8 +49,15 @@ def asymptotic_curve(state: OrderParameters, spectrum: Spectrum, lr: float, alph
 
     Replaces eq. 17 (122), which needs eigenvectors in arbitrary precision. Students are matched with teachers by their
     overlap. The curvature is exact, ⟨g'(y_i)g'(y_j)ξξᵀ⟩ = m_ij(Σ − ΣB(1+C)⁻¹BᵀΣ/N) with B and C of teachers i and j, so
-    that what is left out is of third order in J − B: relative to ε of order √ε₀, which ``systematic`` states.
-    Use it where ε₀ < 10⁻³.
+    that what is left out is of third order in J − B.
+
+    ``systematic`` says how far that may go from a start with ε₀, in units of ε: c√ε₀ + 8(Mε₀)²e^{−sα}/ε. The first
+    term is the third order of ε, which grows while it adds up: for M = 1, where the flow is δ' = −hδ − tδ²/2, from
+    (t/3h)δ₀ = 4.04√ε₀ to three times as much; the second is what fast directions leave in the slowest, of rate s. From
+    the directions in which the third order of ε is largest at T = 1 (4.0, 7.8, 9.6, 11.1 times √ε₀ for M = 1 to 4) and
+    from random ones c was found to be at most 16, 9, 12 and 13 up to ε₀ = 10⁻³; where students have learnt by
+    themselves it is 2 to 8. In the second term 8 stands for 4, 5 and 6 found for M = 2, 3 and 4. Refused from ε₀ = ``NEAR`` on.
+
     Beyond ``MOST_DIRECTIONS`` of all units the part along the teachers is left out too (as in the module's formula); it
     fades as fewer and fewer modes are left to learn.
     """
@@ -62,6 +69,13 @@ def asymptotic_curve(state: OrderParameters, spectrum: Spectrum, lr: float, alph
         raise BadInput(f"the learning rate is {lr:g}", "use η > 0")
     first = state.moment(1, spectrum)
     _, order = linear_sum_assignment(-first.R.T)  # the student of each teacher
+    with float64():
+        begin = max(float(generalisation_error(first.R, first.Q, first.T)), 0.0)
+    if begin >= NEAR:
+        raise OutsideRegime(
+            f"ε = {begin:.2g} at the start is not near perfect learning",
+            f"start where ε < {NEAR:g}, or solve the equations",
+        )
     J, B = state.factors()
     if teachers * J.shape[0] * J.shape[2] <= MOST_DIRECTIONS:
         curvatures, sizes = _all_directions(J[:, order] - B, B, first.T, spectrum)
@@ -69,9 +83,10 @@ def asymptotic_curve(state: OrderParameters, spectrum: Spectrum, lr: float, alph
         eps, regime = np.exp(-np.outer(grid, rates)) @ sizes / (2 * teachers), "near perfect learning, first order in η"
     else:
         eps = _without_the_teachers(state, order, first.T, spectrum, lr, grid)
+        rates = 2 * lr / teachers * np.linalg.eigvalsh(_curvature(first.T))[0] * spectrum.eigenvalues
         regime = "near perfect learning, first order in η, few modes left to learn"
-    start = float(generalisation_error(first.R, first.Q, first.T))
-    systematic = THIRD_ORDER * math.sqrt(max(start, 0.0)) * eps
+    c = max(THIRD_ORDER, GROWTH * math.sqrt(teachers))
+    systematic = c * math.sqrt(begin) * eps + LEAK * (teachers * begin) ** 2 * np.exp(-max(rates.min(), 0.0) * grid)
     return Prediction(eps, regime, f"{SOURCE}, eq. 17 made explicit", systematic=systematic, name="ε")
 
 
