@@ -55,8 +55,8 @@ def test_a_linear_forecast_warns_where_sgd_would_diverge():
 
 
 def test_more_linear_students_than_teachers_bear_a_larger_rate():
-    found = online.curve(4, 2, modes=8, exponent=1.0, lr=3.0, alphas=[1, 2, 3, 4], activation="linear", order=2, draws=2,
-                         inputs=8000)  # fmt: skip
+    found = online.curve(4, 2, modes=8, exponent=1.0, lr=3.0, alphas=[1, 2, 3, 4], activation="linear", order=2,
+                         draws=2, inputs=8000)  # fmt: skip
     assert found.status is Status.OK
 
 

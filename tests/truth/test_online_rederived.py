@@ -125,7 +125,9 @@ def test_what_the_explicit_decay_leaves_out_is_of_third_order(teachers):
     spectrum, grid = Spectrum(np.ones(1)), np.geomspace(0.1, 300, 20)
     teacher = np.sqrt(teachers) * np.eye(teachers)
     states = [
-        OrderParameters.from_weights(teacher + np.sqrt(teachers) * size * unit.reshape(teacher.shape), teacher, spectrum)
+        OrderParameters.from_weights(
+            teacher + np.sqrt(teachers) * size * unit.reshape(teacher.shape), teacher, spectrum
+        )
         for size in (0.01, 0.005, -0.025)
     ]
     curves = [curve.eps for curve in solve_many(states, spectrum, 0.25, grid)]

@@ -30,8 +30,8 @@ from phasecast.online.spectrum import Spectrum
 
 SOURCE = "Worschech & Rosenow 2024"
 NEAR = 1e-3  # ε up to which learning is nearly perfect
-THIRD_ORDER, GROWTH = 16.0, 6.8  # what is left out, relative to ε and over √ε₀: at most max(THIRD_ORDER, GROWTH √M)
-LEAK = 8.0  # what fast directions leave in slow ones, over (Mε₀)², at most
+THIRD_ORDER, GROWTH = 16.0, 6.0  # what is left out, relative to ε and over √ε₀: at most max(THIRD_ORDER, GROWTH·M)
+LEAK = 1.0  # what fast directions leave in slow ones, over (Mε₀)², at most
 MOST_DIRECTIONS = 1200  # of all units together, up to which their curvature is diagonalised
 
 
@@ -51,12 +51,12 @@ def asymptotic_curve(state: OrderParameters, spectrum: Spectrum, lr: float, alph
     overlap. The curvature is exact, ⟨g'(y_i)g'(y_j)ξξᵀ⟩ = m_ij(Σ − ΣB(1+C)⁻¹BᵀΣ/N) with B and C of teachers i and j, so
     that what is left out is of third order in J − B.
 
-    ``systematic`` says how far that may go from a start with ε₀, in units of ε: c√ε₀ + 8(Mε₀)²e^{−sα}/ε. The first
-    term is the third order of ε, which grows while it adds up: for M = 1, where the flow is δ' = −hδ − tδ²/2, from
-    (t/3h)δ₀ = 4.04√ε₀ to three times as much; the second is what fast directions leave in the slowest, of rate s. From
-    the directions in which the third order of ε is largest at T = 1 (4.0, 7.8, 9.6, 11.1 times √ε₀ for M = 1 to 4) and
-    from random ones c was found to be at most 16, 9, 12 and 13 up to ε₀ = 10⁻³; where students have learnt by
-    themselves it is 2 to 8. In the second term 8 stands for 4, 5 and 6 found for M = 2, 3 and 4. Refused from ε₀ = ``NEAR`` on.
+    ``systematic`` says how far that may go from a start with ε₀: c√ε₀ ε + (Mε₀)²e^{−sα}. The first term is the third
+    order of ε, which adds up along the way: for M = 1, where the flow is δ' = −hδ − tδ²/2, from (t/3h)δ₀ = 4.04√ε₀ to
+    three times as much; the second is what fast directions leave in the slowest, of rate s. c was measured for T = 1, M = 1
+    to 4 and ε₀ up to 10⁻³, from the directions in which the third order of ε is largest (4.0, 7.8, 9.6 and 11.1 times √ε₀
+    at the start), from those of the curvature and from random ones: at most 16, 9, 12 and 22, and 2 to 8 where students
+    learnt by themselves. More than four teachers are an extrapolation. Refused from ε₀ = ``NEAR`` on.
 
     Beyond ``MOST_DIRECTIONS`` of all units the part along the teachers is left out too (as in the module's formula); it
     fades as fewer and fewer modes are left to learn.
@@ -85,7 +85,7 @@ def asymptotic_curve(state: OrderParameters, spectrum: Spectrum, lr: float, alph
         eps = _without_the_teachers(state, order, first.T, spectrum, lr, grid)
         rates = 2 * lr / teachers * np.linalg.eigvalsh(_curvature(first.T))[0] * spectrum.eigenvalues
         regime = "near perfect learning, first order in η, few modes left to learn"
-    c = max(THIRD_ORDER, GROWTH * math.sqrt(teachers))
+    c = max(THIRD_ORDER, GROWTH * teachers)
     systematic = c * math.sqrt(begin) * eps + LEAK * (teachers * begin) ** 2 * np.exp(-max(rates.min(), 0.0) * grid)
     return Prediction(eps, regime, f"{SOURCE}, eq. 17 made explicit", systematic=systematic, name="ε")
 

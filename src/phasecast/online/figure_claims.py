@@ -273,7 +273,8 @@ FIGURE_CLAIMS = (
         4,
         "On the plateau R has M heights and Q one; eq. 12 gives its length.",
         CORRECTED,
-        "Heights are exact for any teachers by plateau(T1). The printed length is 23% short, ours 6%; see scaling/eq-12.",
+        "Heights are exact for any teachers by plateau(T1). The printed length is 23% short, ours 6%; see "
+        "scaling/eq-12.",
         figure(4, _judge_length),
         "plateau_length(…).ours, a bound from below: here short by 0.51 τ.",
         FIGURE_19,
@@ -290,10 +291,14 @@ FIGURE_CLAIMS = (
         6,
         "In the specialised phase ε falls like α^{−β/(1+β)} in all configurations; eq. 17 is the decay.",
         CORRECTED,
-        "Of six slopes two are near the exponent. Specialised students, K = M = 2, L = 1024: −0.44 at β = 0.5 for −0.33, "
-        "which is not the exponent, −0.51 at β = 1 and −0.60 at β = 1.5, which are. Random students, K = M = 6, L = 128: "
-        "−0.72, −0.64, −0.89, none of them. ε is a sum over slow and fast rates; where students have specialised that sum "
-        "has all three slopes to 0.001. It comes near the exponent like (α/α_L)^{β/(1+β)} only, with α_L = 1/(rate λ_L).",
+        "Of six slopes two are near the exponent. Specialised students, K = M = 2, L = 1024: −0.44 at β = "
+        "0.5 for −0.33, "
+        "which is not the exponent, −0.51 at β = 1 and −0.60 at β = 1.5, which are. Random students, K = M = "
+        "6, L = 128: "
+        "−0.72, −0.64, −0.89, none of them. ε is a sum over slow and fast rates; where students have "
+        "specialised that sum "
+        "has all three slopes to 0.001. It comes near the exponent like (α/α_L)^{β/(1+β)} only, with α_L = "
+        "1/(rate λ_L).",
         figure(6, _judge_6),
         "asymptotic_curve at every β; −β/(1+β) is its limit for 1/(slow λ₊) ≪ α and (α fast λ_L)^{β/(1+β)} ≪ 1, after "
         "the last unit has specialised.",
@@ -369,8 +374,10 @@ FIGURE_CLAIMS = (
         16,
         "The floor falls like N_l^{−β}, in the eigenbasis and outside it.",
         CORRECTED,
-        "Both fall with the same slope, which is −β only where N_l^β ≪ N^β. At N = 256 it is −0.54 for −0.3 and −0.85 for "
-        "−0.75, which is not −β, and −1.05 for −1 and −1.49 for −1.5, which is within 0.06. We predict the slope of the "
+        "Both fall with the same slope, which is −β only where N_l^β ≪ N^β. At N = 256 it is −0.54 for −0.3 "
+        "and −0.85 for "
+        "−0.75, which is not −β, and −1.05 for −1 and −1.49 for −1.5, which is within 0.06. We predict the "
+        "slope of the "
         "integral over the untrained features instead, and that is right at all four.",
         figure(16, _judge_16),
         "The local slope is −β/(1 − (N_l/N)^β); outside the floor is 1.6 to 3 times higher.",
@@ -396,10 +403,12 @@ FIGURE_CLAIMS = (
         19,
         "Eq. 117 estimates the length of the plateau, for L from 2 to 8 and M from 2 to 8.",
         CORRECTED,
-        "It is 15 to 20% short, and undefined for M = 2: e·R* = 1.11 is more than an overlap can be. Ours is short too, "
+        "It is 15 to 20% short, and undefined for M = 2: e·R* = 1.11 is more than an overlap can be. Ours is "
+        "short too, "
         "always: in seven of seven cases (six different plateaus) by 0.18 to 0.61 τ, which is 3 to 7% of the length.",
         figure(19, _judge_length),
-        "plateau_length(…).ours ends before the plateau, by at most τ ln 2: it lets differences grow at their first rate "
+        "plateau_length(…).ours ends before the plateau, by at most τ ln 2: it lets differences grow at "
+        "their first rate "
         "to the end, and growth slows on the way. For two or three teachers its end is half of their final difference.",
         FIGURE_19,
     ),

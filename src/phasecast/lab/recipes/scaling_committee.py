@@ -170,7 +170,8 @@ def figure_6(spec: Any) -> Plan:
 
     ε is a sum of two groups of rates, slow and fast, each of which falls like α^{−β/(1+β)} in a window of its own:
     between 1/(rate λ₊) and α_L = 1/(rate λ_L). Even inside both the exponent is only approached, like
-    (α/α_L)^{β/(1+β)}: slowly where β is small. So the sum itself is put beside the slope at every β, and the exponent too.
+    (α/α_L)^{β/(1+β)}: slowly where β is small. So the sum itself is put beside the slope at every β,
+    and the exponent too.
     """
     paper = spec.scale == "paper"
     units, modes, lr, stop = (40, 512, 0.01, 5e4) if paper else (6, 128, 0.05, 1e4)
