@@ -29,8 +29,8 @@ from phasecast.online.order_parameters import OrderParameters
 from phasecast.online.spectrum import Spectrum
 
 SOURCE = "Worschech & Rosenow 2024"
-NEAR = 1e-3  # ε up to which learning is nearly perfect
-THIRD_ORDER, GROWTH = 16.0, 6.0  # what is left out, relative to ε and over √ε₀: at most max(THIRD_ORDER, GROWTH·M)
+THIRD_ORDER, GROWTH = 16.0, 7.0  # what is left out, relative to ε and over √ε₀: at most max(THIRD_ORDER, GROWTH·M)
+WIDEST = 0.5  # of that share, up to which learning is nearly perfect: ε₀ < 10⁻³ for two teachers
 LEAK = 1.0  # what fast directions leave in slow ones, over (Mε₀)², at most
 MOST_DIRECTIONS = 1200  # of all units together, up to which their curvature is diagonalised
 
@@ -53,10 +53,11 @@ def asymptotic_curve(state: OrderParameters, spectrum: Spectrum, lr: float, alph
 
     ``systematic`` says how far that may go from a start with ε₀: c√ε₀ ε + (Mε₀)²e^{−sα}. The first term is the third
     order of ε, which adds up along the way: for M = 1, where the flow is δ' = −hδ − tδ²/2, from (t/3h)δ₀ = 4.04√ε₀ to
-    three times as much; the second is what fast directions leave in the slowest, of rate s. c was measured for T = 1, M = 1
-    to 4 and ε₀ up to 10⁻³, from the directions in which the third order of ε is largest (4.0, 7.8, 9.6 and 11.1 times √ε₀
-    at the start), from those of the curvature and from random ones: at most 16, 9, 12 and 22, and 2 to 8 where students
-    learnt by themselves. More than four teachers are an extrapolation. Refused from ε₀ = ``NEAR`` on.
+    three times as much; the second is what fast directions leave in the slowest, of rate s. c was measured for T = 1
+    and M = 1 to 4, from the directions in which the third order of ε is largest (4.0, 7.8, 9.6 and 11.1 times √ε₀ at
+    the start), from those of the curvature and from random ones: at most 16, 9, 12 and 23, and 2 to 8 where students
+    learnt by themselves. More than four teachers are an extrapolation. Refused where c√ε₀ > ``WIDEST``: from ε₀ of
+    10⁻³ on for one or two teachers, 3·10⁻⁴ for four.
 
     Beyond ``MOST_DIRECTIONS`` of all units the part along the teachers is left out too (as in the module's formula); it
     fades as fewer and fewer modes are left to learn.
@@ -71,10 +72,11 @@ def asymptotic_curve(state: OrderParameters, spectrum: Spectrum, lr: float, alph
     _, order = linear_sum_assignment(-first.R.T)  # the student of each teacher
     with float64():
         begin = max(float(generalisation_error(first.R, first.Q, first.T)), 0.0)
-    if begin >= NEAR:
+    c = max(THIRD_ORDER, GROWTH * teachers)
+    if c * math.sqrt(begin) > WIDEST:
         raise OutsideRegime(
             f"ε = {begin:.2g} at the start is not near perfect learning",
-            f"start where ε < {NEAR:g}, or solve the equations",
+            f"start where ε < {(WIDEST / c) ** 2:.1g}, or solve the equations",
         )
     J, B = state.factors()
     if teachers * J.shape[0] * J.shape[2] <= MOST_DIRECTIONS:
@@ -85,7 +87,6 @@ def asymptotic_curve(state: OrderParameters, spectrum: Spectrum, lr: float, alph
         eps = _without_the_teachers(state, order, first.T, spectrum, lr, grid)
         rates = 2 * lr / teachers * np.linalg.eigvalsh(_curvature(first.T))[0] * spectrum.eigenvalues
         regime = "near perfect learning, first order in η, few modes left to learn"
-    c = max(THIRD_ORDER, GROWTH * teachers)
     systematic = c * math.sqrt(begin) * eps + LEAK * (teachers * begin) ** 2 * np.exp(-max(rates.min(), 0.0) * grid)
     return Prediction(eps, regime, f"{SOURCE}, eq. 17 made explicit", systematic=systematic, name="ε")
 
