@@ -54,6 +54,12 @@ def test_a_linear_forecast_warns_where_sgd_would_diverge():
     assert not found.plateau
 
 
+def test_more_linear_students_than_teachers_bear_a_larger_rate():
+    found = online.curve(4, 2, modes=8, exponent=1.0, lr=3.0, alphas=[1, 2, 3, 4], activation="linear", order=2,
+                         draws=2, inputs=8000)  # fmt: skip
+    assert found.status is Status.OK
+
+
 def test_the_mean_of_linear_draws_is_the_closed_curve():
     grid = [1, 10, 100]
     found = online.curve(1, 1, modes=64, exponent=1.0, lr=0.5, sigma=1.0, alphas=grid, activation="linear", order=2,
@@ -68,6 +74,7 @@ def test_the_mean_of_linear_draws_is_the_closed_curve():
         ({"modes": 4}, "not given"),
         ({"modes": 4, "exponent": 1.0, "spectrum": online.Spectrum.power_law(4, 1.0)}, "one of them"),
         ({"modes": 4, "exponent": 1.0, "lr": 4.7}, "stability limit"),
+        ({"modes": 4, "exponent": 1.0, "lr": 1.2, "students": 2, "teachers": 4, "activation": "linear"}, "use η < 1$"),
         ({"modes": 4, "exponent": 1.0, "activation": "relu"}, "erf, linear"),
     ],
 )

@@ -10,6 +10,7 @@ from phasecast.core.errors import BadInput, Refused
 from phasecast.core.precision import float64
 from phasecast.core.results import Status
 from phasecast.online.dynamics import generalisation_error, overlap_rates, solve, solve_many
+from phasecast.online.linear import general_curve
 from phasecast.online.order_parameters import OrderParameters
 from phasecast.online.spectrum import Spectrum
 
@@ -282,6 +283,28 @@ def test_a_curve_that_diverges_is_refused():
     assert curve.status is Status.REFUSED
     with pytest.raises(Refused, match="η"):
         _ = curve.eps
+
+
+def test_a_first_order_curve_says_where_it_means_nothing():
+    """SGD with three students, two teachers and η = 40 diverges; to first order ε would fall as if nothing were."""
+    spectrum = Spectrum.power_law(4, 1.0)
+    start = OrderParameters.draw(3, 2, spectrum, inputs=400, sigma=0.1, seed=0)
+    small, large, mad = solve_many([start] * 3, spectrum, [1.4, 3.0, 40.0], [1, 10, 50])
+    assert small.status is Status.OK
+    assert large.status is Status.WARNING
+    assert mad.status is Status.REFUSED
+    assert "run away" in mad.reasons[0]
+    assert np.all(np.diff(mad.estimate) < 0)
+    second = solve_many([start], spectrum, 3.0, [1, 10, 50], order=2)[0]
+    far = float(np.max(second.eps / large.eps))
+    assert f"up to {far:.3g} times" in large.reasons[0]
+
+
+def test_linear_students_learn_like_one_with_the_rate_times_teachers_over_students():
+    """ΣB − (M/K)ΣJ is all that counts: η = 3 with four students of two teachers is 1.5 with one, below the limit 2."""
+    spectrum, grid = Spectrum.power_law(8, 1.0), [0.5, 2.0, 8.0]
+    several = solve(OrderParameters.infinite(4, 2, spectrum, sigma=0.6), spectrum, 3.0, grid, "linear", 2)
+    np.testing.assert_allclose(several.eps, general_curve(spectrum, 1.5, 0.6 / 2**0.5, grid).eps, rtol=1e-6)
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,11 @@ import pytest
 from scipy.linalg import expm
 from scipy.optimize import minimize
 
+from phasecast.core.errors import OutsideRegime
 from phasecast.core.precision import float64
 from phasecast.online import asymptotics
 from phasecast.online.asymptotics import asymptotic_curve, max_learning_rate
-from phasecast.online.dynamics import solve
+from phasecast.online.dynamics import solve, solve_many
 from phasecast.online.feature_scaling import integral_curve, rotated_floor
 from phasecast.online.lengths import plateau_length
 from phasecast.online.linear import secular_weights
@@ -97,6 +98,54 @@ def test_the_explicit_decay_is_within_its_stated_width(modes, inputs, begin):
     explicit = asymptotic_curve(late.final, spectrum, 0.25, grid)
     gap = np.abs(np.asarray(explicit.value) - solve(late.final, spectrum, 0.25, grid).eps)
     assert np.all(gap < explicit.systematic)
+
+
+@pytest.mark.parametrize("teachers", [1, pytest.param(2, marks=pytest.mark.slow)])
+def test_what_the_explicit_decay_leaves_out_is_of_third_order(teachers):
+    """From where the third order of ε is largest: it halves with J − B, and is within the width. One student alone has
+    δ' = −hδ − tδ²/2, so that (t/3h)δ₀ at the start becomes three times as much, with the other sign, at the end."""
+
+    def along(size, direction):  # one mode, so that N = M inputs are enough
+        root, B = teachers**0.5, jnp.eye(teachers)
+        return error_of_weights(root * (B + size * direction.reshape(B.shape)), root * B, jnp.eye(teachers))
+
+    def coefficient(direction):
+        second, third = jax.grad(jax.grad(along)), jax.grad(jax.grad(jax.grad(along)))
+        return -third(0.0, direction) / 6 / (second(0.0, direction) / 2) ** 1.5
+
+    with float64():
+        slope = jax.jit(jax.value_and_grad(coefficient))
+        tries = [
+            minimize(lambda x: tuple(np.asarray(v, float) for v in slope(x)), start, jac=True, method="BFGS")
+            for start in np.random.default_rng(0).normal(size=(6, teachers**2))
+        ]
+        worst = min(tries, key=lambda one: one.fun)
+        unit = worst.x / np.sqrt(float(jax.grad(jax.grad(along))(0.0, worst.x)) / 2)
+    assert -worst.fun == pytest.approx({1: 4.04, 2: 7.76}[teachers], rel=2e-3)
+    spectrum, grid = Spectrum(np.ones(1)), np.geomspace(0.1, 300, 20)
+    teacher = np.sqrt(teachers) * np.eye(teachers)
+    states = [
+        OrderParameters.from_weights(
+            teacher + np.sqrt(teachers) * size * unit.reshape(teacher.shape), teacher, spectrum
+        )
+        for size in (0.01, 0.005, -0.025)
+    ]
+    curves = [curve.eps for curve in solve_many(states, spectrum, 0.25, grid)]
+    explicit = [asymptotic_curve(state, spectrum, 0.25, grid) for state in states]
+    for eps, found in zip(curves, explicit, strict=True):
+        assert np.all(np.abs(np.asarray(found.value) - eps) < found.systematic)
+    whole, half, _ = (eps / np.asarray(found.value) - 1 for eps, found in zip(curves, explicit, strict=True))
+    assert abs(whole).max() / abs(half).max() == pytest.approx(2, rel=0.1)
+    if teachers == 1:
+        assert abs(whole[-1]) == pytest.approx(3 * 4.04 * 0.01, rel=0.1)
+        assert whole[0] * whole[-1] < 0
+
+
+def test_an_explicit_decay_from_far_away_is_refused():
+    spectrum = Spectrum.power_law(4, 1.0)
+    start = OrderParameters.draw(2, 2, spectrum, inputs=400, sigma=0.1, seed=0)
+    with pytest.raises(OutsideRegime, match="not near perfect learning"):
+        asymptotic_curve(start, spectrum, 0.1, [1.0])
 
 
 @pytest.mark.parametrize("teachers", [2, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 3, 4))])

@@ -20,7 +20,7 @@ import jax
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from phasecast.core.errors import BadInput, whole_number
+from phasecast.core.errors import BadInput, OutsideRegime, whole_number
 from phasecast.core.precision import float64
 from phasecast.core.results import Prediction
 from phasecast.online.dynamics import generalisation_error, overlap_rates
@@ -29,9 +29,9 @@ from phasecast.online.order_parameters import OrderParameters
 from phasecast.online.spectrum import Spectrum
 
 SOURCE = "Worschech & Rosenow 2024"
-THIRD_ORDER = (
-    8.0  # relative error of the explicit decay over √ε at its start, at most; a test compares with the equations
-)
+THIRD_ORDER, GROWTH = 16.0, 7.0  # what is left out, relative to ε and over √ε₀: at most max(THIRD_ORDER, GROWTH·M)
+WIDEST = 0.5  # of that share, up to which learning is nearly perfect: ε₀ < 10⁻³ for two teachers
+LEAK = 1.0  # what fast directions leave in slow ones, over (Mε₀)², at most
 MOST_DIRECTIONS = 1200  # of all units together, up to which their curvature is diagonalised
 
 
@@ -49,8 +49,16 @@ def asymptotic_curve(state: OrderParameters, spectrum: Spectrum, lr: float, alph
 
     Replaces eq. 17 (122), which needs eigenvectors in arbitrary precision. Students are matched with teachers by their
     overlap. The curvature is exact, ⟨g'(y_i)g'(y_j)ξξᵀ⟩ = m_ij(Σ − ΣB(1+C)⁻¹BᵀΣ/N) with B and C of teachers i and j, so
-    that what is left out is of third order in J − B: relative to ε of order √ε₀, which ``systematic`` states.
-    Use it where ε₀ < 10⁻³.
+    that what is left out is of third order in J − B.
+
+    ``systematic`` says how far that may go from a start with ε₀: c√ε₀ ε + (Mε₀)²e^{−sα}. The first term is the third
+    order of ε, which adds up along the way: for M = 1, where the flow is δ' = −hδ − tδ²/2, from (t/3h)δ₀ = 4.04√ε₀ to
+    three times as much; the second is what fast directions leave in the slowest, of rate s. c was measured for T = 1
+    and M = 1 to 4, from the directions in which the third order of ε is largest (4.0, 7.8, 9.6 and 11.1 times √ε₀ at
+    the start), from those of the curvature and from random ones: at most 16, 9, 12 and 23, and 2 to 8 where students
+    learnt by themselves. More than four teachers are an extrapolation. Refused where c√ε₀ > ``WIDEST``: from ε₀ of
+    10⁻³ on for one or two teachers, 3·10⁻⁴ for four.
+
     Beyond ``MOST_DIRECTIONS`` of all units the part along the teachers is left out too (as in the module's formula); it
     fades as fewer and fewer modes are left to learn.
     """
@@ -62,6 +70,14 @@ def asymptotic_curve(state: OrderParameters, spectrum: Spectrum, lr: float, alph
         raise BadInput(f"the learning rate is {lr:g}", "use η > 0")
     first = state.moment(1, spectrum)
     _, order = linear_sum_assignment(-first.R.T)  # the student of each teacher
+    with float64():
+        begin = max(float(generalisation_error(first.R, first.Q, first.T)), 0.0)
+    c = max(THIRD_ORDER, GROWTH * teachers)
+    if c * math.sqrt(begin) > WIDEST:
+        raise OutsideRegime(
+            f"ε = {begin:.2g} at the start is not near perfect learning",
+            f"start where ε < {(WIDEST / c) ** 2:.1g}, or solve the equations",
+        )
     J, B = state.factors()
     if teachers * J.shape[0] * J.shape[2] <= MOST_DIRECTIONS:
         curvatures, sizes = _all_directions(J[:, order] - B, B, first.T, spectrum)
@@ -69,9 +85,9 @@ def asymptotic_curve(state: OrderParameters, spectrum: Spectrum, lr: float, alph
         eps, regime = np.exp(-np.outer(grid, rates)) @ sizes / (2 * teachers), "near perfect learning, first order in η"
     else:
         eps = _without_the_teachers(state, order, first.T, spectrum, lr, grid)
+        rates = 2 * lr / teachers * np.linalg.eigvalsh(_curvature(first.T))[0] * spectrum.eigenvalues
         regime = "near perfect learning, first order in η, few modes left to learn"
-    start = float(generalisation_error(first.R, first.Q, first.T))
-    systematic = THIRD_ORDER * math.sqrt(max(start, 0.0)) * eps
+    systematic = c * math.sqrt(begin) * eps + LEAK * (teachers * begin) ** 2 * np.exp(-max(rates.min(), 0.0) * grid)
     return Prediction(eps, regime, f"{SOURCE}, eq. 17 made explicit", systematic=systematic, name="ε")
 
 

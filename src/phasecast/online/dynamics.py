@@ -15,6 +15,7 @@ bracket wrong; the factors here follow from eq. 2 and 3.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
@@ -41,6 +42,7 @@ SMALLEST = 1e-4  # absolute over relative tolerance, for weights of size one: fl
 SAFETY = 1e3  # relative error of ε over rtol, at most; tests compare with a far smaller rtol
 LEAST = 10  # absolute error of ε over atol, at most; the same
 RUNAWAY = 10.0  # mean Q^(1) of a student over that of a teacher or of its start, beyond which its weights diffuse away
+SMALL_RATE = 1.0  # ηM/K⟨λ⟩: ε of second order is 1.4 times that of first there, and no limit is below (2, linear units)
 ROUNDING = 2e-16  # of every arcsine in the cancelling sum that ε is
 
 
@@ -151,7 +153,9 @@ def solve(
     Parameters
     ----------
     order_parameters: the state at α = 0.
-    lr: η; ``order=1`` keeps O(η), ``order=2`` also the noise of the steps, O(η²), which is exact for N → ∞.
+    lr: η; ``order=1`` keeps O(η), ``order=2`` also the noise of the steps, O(η²), which is exact for N → ∞. The first
+        order knows of no rate that is too large, so where ηM/K times the mean eigenvalue exceeds ``SMALL_RATE`` the
+        second is solved beside it: the curve is refused where that one is, and else warns by how much they differ.
     alphas: increasing; where to report.
     rtol: of the error-controlled solver (diffrax, Tsit5). ε is a difference of sums that cancel near perfect learning,
         so ``error`` of the curve adds the rounding of that difference.
@@ -185,6 +189,20 @@ def solve_many(
     spectra = [spectrum] * len(states) if isinstance(spectrum, Spectrum) else list(spectrum)
     rates = np.broadcast_to(np.asarray(lr, dtype=float), (len(states),)) if np.ndim(lr) == 0 else np.asarray(lr, float)
     _check(states, spectra, rates, activation, order, rtol, step)
+    curves = _solved(states, spectra, rates, grid, activation, order, rtol, step)
+    _, students, teachers = states[0].shape
+    sizes = rates * teachers / students * np.array([one.moment(1) for one in spectra])
+    large = np.flatnonzero(sizes > SMALL_RATE) if order == 1 else ()
+    if len(large):
+        kept, over = [states[at] for at in large], [spectra[at] for at in large]
+        second = _solved(kept, over, rates[large], grid, activation, 2, rtol, step)
+        for at, noisy in zip(large, second, strict=True):
+            curves[at] = _beside(curves[at], noisy, float(sizes[at]))
+    return curves
+
+
+def _solved(states, spectra, rates, grid, activation: Activation, order: int, rtol: float, step) -> list[Curve]:
+    """One curve for each state, to the order that is asked for."""
     J, fixed = _coordinates(states, spectra)
     modes, students, _ = states[0].shape
     C = np.zeros((len(states), modes, students, students)) if order == 2 else None
@@ -301,6 +319,19 @@ def _curve(grid, eps, R1, Q1, T1, final, success: bool, how: dict[str, Any], lr:
         T1=T1,
         final=final,
     )
+
+
+def _beside(curve: Curve, noisy: Curve, size: float) -> Curve:
+    """A curve of first order that says what the second order finds."""
+    if curve.status is Status.REFUSED:
+        return curve
+    if noisy.status is Status.REFUSED:
+        reasons = [f"to second order {noisy.reasons[0]}"]
+        return dataclasses.replace(curve, value=curve.estimate, status=Status.REFUSED, reasons=reasons)
+    ratio = noisy.eps / np.maximum(curve.eps, curve.diagnostics["floor"])
+    far = float(ratio[np.argmax(np.abs(np.log(np.maximum(ratio, ROUNDING))))])
+    reason = f"ηM/K = {size:.3g} is not small: ε of second order is up to {far:.3g} times this; use order=2 or lower η"
+    return dataclasses.replace(curve, value=curve.estimate, status=Status.WARNING, reasons=[*curve.reasons, reason])
 
 
 def _check(states, spectra, rates, activation, order, rtol, step) -> None:

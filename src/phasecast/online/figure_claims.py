@@ -116,21 +116,50 @@ def _judge_13(answers: Mapping[str, Result]) -> Finding:
     return holds(slopes and least > 1, f"slopes agree; any η over small η is 2/(2−η), at least {least:.3f}")
 
 
+def _beside(answers: Mapping[str, Result], *words: str) -> str:
+    """Measured slopes with the printed ones, and whether they agree."""
+    return "; ".join(
+        f"{name.removesuffix(PRINTED).strip()} {float(np.asarray(one.measurement.estimate)):.3f}, printed "
+        f"{float(np.asarray(one.prediction.value)):.3f}, {one.verdict}"
+        for name, one in answers.items()
+        if isinstance(one, Comparison) and all(word in name for word in (PRINTED, *words))
+    )
+
+
 def _judge_16(answers: Mapping[str, Result]) -> Finding:
+    """−β is what is printed; the slope of the integral, which has N_l^{−β} − N^{−β}, is ours."""
     same = all(_agree(answers, "outside the eigenbasis").values())
     lower = min(_numbers(answers, "outside over inside").values())
     exact = all(_agree(answers, "slope in the eigenbasis").values())
     printed = all(_agree(answers, PRINTED, without="\0").values())
-    words = f"outside at least {lower:.2f} times inside; {_said(_numbers(answers, 'slope in the eigenbasis'))}"
+    words = f"outside at least {lower:.2f} times inside; {_beside(answers, 'slope in the eigenbasis')}"
     return corrected(same and exact and lower > 1, printed and same, words)
 
 
 def _judge_6(answers: Mapping[str, Result]) -> Finding:
-    """The explicit sum must have the slopes at every β, the exponent itself where the window is long: from β = 1 on."""
-    law = _agree(answers, "specialised", PRINTED, without="β = 0.5")
-    inside = all(_agree(answers, "specialised").values()) and bool(law) and all(law.values())
-    outside = all(_agree(answers, "random", PRINTED, without="\0").values())
-    return corrected(inside, inside and outside, _said(_numbers(answers, "slope")))
+    """Ours is the explicit sum, which must have the slope at every β; printed is the exponent, at every β and start.
+
+    No β is left out: the exponent is the limit of the sum inside its window and is approached like
+    (α/α_L)^{β/(1+β)}, so at β = 0.5 it cannot be seen with a thousand modes, by theory as by the equations.
+    """
+    ours = _agree(answers, "slope", "specialised") | _agree(answers, "explicit decay")
+    law = _agree(answers, "slope", PRINTED, without="\0")
+    return corrected(bool(ours) and all(ours.values()), bool(law) and all(law.values()), _beside(answers, "slope"))
+
+
+def _judge_length(answers: Mapping[str, Result]) -> Finding:
+    """Ours must come before the end of the plateau, by no more than τ ln 2: a bound from below, with a bias."""
+    short = list(_numbers(answers, "longer than ours").values())
+    found = _ours_not_printed(answers)
+    words = f"{found.found}; ours is short in {sum(one > 0 for one in short)} of {len(short)} cases"
+    words += f", by {min(short):.2f} to {max(short):.2f} τ"
+    return Finding(found.verdict if min(short) > 0 else ClaimVerdict.NOT_REPRODUCED, words)
+
+
+def _judge_20(answers: Mapping[str, Result]) -> Finding:
+    """A linearised decay is right if what it leaves out shrinks with J − B; how much that is, the words say."""
+    found = _agree(answers, "half as far")
+    return holds(bool(found) and all(found.values()), _said(_numbers(answers, "off")))
 
 
 def _check_forty() -> Finding:
@@ -244,9 +273,10 @@ FIGURE_CLAIMS = (
         4,
         "On the plateau R has M heights and Q one; eq. 12 gives its length.",
         CORRECTED,
-        "Heights are exact for any teachers by plateau(T1). The printed length is a quarter short; see scaling/eq-12.",
-        figure(4, _ours_not_printed),
-        "plateau_length(…).ours, short by about τ/2.",
+        "Heights are exact for any teachers by plateau(T1). The printed length is 23% short, ours 6%; see "
+        "scaling/eq-12.",
+        figure(4, _judge_length),
+        "plateau_length(…).ours, a bound from below: here short by 0.51 τ.",
         FIGURE_19,
     ),
     _claim(
@@ -261,11 +291,17 @@ FIGURE_CLAIMS = (
         6,
         "In the specialised phase ε falls like α^{−β/(1+β)} in all configurations; eq. 17 is the decay.",
         CORRECTED,
-        "ε is a sum over slow and fast rates, each with its own window; the exponent shows where all units have "
-        "specialised and the windows overlap. K = M = 2, L = 1024 has −0.51 and −0.60 at β = 1 and 1.5, but still "
-        "−0.44 at 0.5, all as the explicit sum; K = M = 6, L = 128 from random students has −0.72, −0.64, −0.89.",
+        "Of six slopes two are near the exponent. Specialised students, K = M = 2, L = 1024: −0.44 at β = "
+        "0.5 for −0.33, "
+        "which is not the exponent, −0.51 at β = 1 and −0.60 at β = 1.5, which are. Random students, K = M = "
+        "6, L = 128: "
+        "−0.72, −0.64, −0.89, none of them. ε is a sum over slow and fast rates; where students have "
+        "specialised that sum "
+        "has all three slopes to 0.001. It comes near the exponent like (α/α_L)^{β/(1+β)} only, with α_L = "
+        "1/(rate λ_L).",
         figure(6, _judge_6),
-        "−β/(1+β) for 1/(slow λ₊) ≪ α ≪ 1/(fast λ_L) after the last unit has specialised; asymptotic_curve elsewhere.",
+        "asymptotic_curve at every β; −β/(1+β) is its limit for 1/(slow λ₊) ≪ α and (α fast λ_L)^{β/(1+β)} ≪ 1, after "
+        "the last unit has specialised.",
         FIGURE_6,
     ),
     _claim(
@@ -338,7 +374,11 @@ FIGURE_CLAIMS = (
         16,
         "The floor falls like N_l^{−β}, in the eigenbasis and outside it.",
         CORRECTED,
-        "Both fall with the same slope, but at N = 1024 N_l^β ≪ N^β is far from true for β = 0.3.",
+        "Both fall with the same slope, which is −β only where N_l^β ≪ N^β. At N = 256 it is −0.54 for −0.3 "
+        "and −0.85 for "
+        "−0.75, which is not −β, and −1.05 for −1 and −1.49 for −1.5, which is within 0.06. We predict the "
+        "slope of the "
+        "integral over the untrained features instead, and that is right at all four.",
         figure(16, _judge_16),
         "The local slope is −β/(1 − (N_l/N)^β); outside the floor is 1.6 to 3 times higher.",
         FIGURE_16,
@@ -363,18 +403,22 @@ FIGURE_CLAIMS = (
         19,
         "Eq. 117 estimates the length of the plateau, for L from 2 to 8 and M from 2 to 8.",
         CORRECTED,
-        "It is 15 to 20% short, and undefined for M = 2: e·R* = 1.11 is more than an overlap can be.",
-        figure(19, _ours_not_printed),
-        "plateau_length(…).ours, short by about τ/2.",
+        "It is 15 to 20% short, and undefined for M = 2: e·R* = 1.11 is more than an overlap can be. Ours is "
+        "short too, "
+        "always: in seven of seven cases (six different plateaus) by 0.18 to 0.61 τ, which is 3 to 7% of the length.",
+        figure(19, _judge_length),
+        "plateau_length(…).ours ends before the plateau, by at most τ ln 2: it lets differences grow at "
+        "their first rate "
+        "to the end, and growth slows on the way. For two or three teachers its end is half of their final difference.",
         FIGURE_19,
     ),
     _claim(
         20,
-        "From α₀ = 1000 on the linearised decay is that of the equations.",
+        "From α₀ = 1000 on the linearised decay is that of the equations, in excellent agreement.",
         HOLDS,
-        "With the two rates corrected (scaling/eq-17) it is within 8√ε₀ of the equations, relatively: 13% for L = 3, "
-        "4% for L = 9, because what is left out is of third order in J − B.",
-        figure(20, _all_agree),
+        "For M = 2 the printed rates are right (for others see scaling/eq-17), and what is left out is of third order: "
+        "with J − B halved it halves. It is not nothing: 12% of ε for L = 3 (ε₀ = 9·10⁻⁴), 4% for L = 9.",
+        figure(20, _judge_20),
     ),
     Claim(
         id="scaling/forty-units",

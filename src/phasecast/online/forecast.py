@@ -22,7 +22,6 @@ from phasecast.online.symmetric_plateau import escape_time, plateau
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-SMALL_RATE = 1.0  # ηM/K up to which erf students are far from running away (they do from about 4 on)
 LEFT = 0.9  # of its height: below this ε has left the plateau
 
 
@@ -142,10 +141,6 @@ def curve(
         for number in range(draws)
     ]
     curves = solve_many(starts, chosen, lr, grid, activation, order)
-    if order == 1 and activation == "erf" and lr * teachers / students > SMALL_RATE:
-        # the first order knows of no rate that is too large
-        noisy = solve_many(starts[:1], chosen, lr, grid, activation, 2)
-        curves = noisy if noisy[0].status is Status.REFUSED else curves
     refused = [one for one in curves if one.status is Status.REFUSED]
     if refused:
         reasons = [f"{len(refused)} of {len(curves)} draws: {refused[0].reasons[0]}"]
@@ -188,11 +183,14 @@ def _spectrum(modes: int | None, exponent: float | None, spectrum: Spectrum | No
 
 
 def _stability(students: int, teachers: int, spectrum: Spectrum, lr: float, activation: str, inputs: int) -> list[str]:
-    """Bad input above the limit for N → ∞; a warning above that of N inputs, which is known for linear students."""
+    """Bad input above the limit for N → ∞; a warning above that of N inputs, which is known for linear students.
+
+    Linear students err by ΣB − (M/K)ΣJ, which learns like a single one with the rate ηM/K.
+    """
     if not (math.isfinite(lr) and lr > 0):
         raise BadInput(f"the learning rate is {lr:g}", "use η > 0")
     if activation == "linear":
-        limit = float(stability_limit(spectrum).value)
+        limit = float(stability_limit(spectrum).value) * students / teachers
     elif students == teachers:
         limit = float(max_learning_rate(teachers, spectrum).value)
     else:
@@ -200,7 +198,7 @@ def _stability(students: int, teachers: int, spectrum: Spectrum, lr: float, acti
     if lr >= limit * (1 - 1e-12):
         raise BadInput(f"the learning rate {lr:g} is above the stability limit", f"use η < {limit:.6g}")
     if activation == "linear":
-        finite = float(sgd_stability_limit(spectrum, inputs).value)
+        finite = float(sgd_stability_limit(spectrum, inputs).value) * students / teachers
         if lr >= finite:
             return [f"SGD with {inputs} inputs diverges from η = {finite:.4g} on; this curve is for N → ∞"]
     return []
@@ -226,7 +224,7 @@ def _slope(mean: Curve, spectrum: Spectrum, students: int, teachers: int, lr: fl
     seen = (alpha > 0) & (eps > 0)
     if np.sum(seen) < 3:
         return {}
-    rates = 2 * lr * spectrum.eigenvalues
+    rates = 2 * lr * teachers / students * spectrum.eigenvalues
     if activation == "erf":
         rates = asymptotic_rates(teachers, spectrum, lr)[0] if students == teachers else np.array([math.nan])
     return {

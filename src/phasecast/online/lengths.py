@@ -11,7 +11,8 @@ For two or three teachers e·R* is beyond or near what an overlap can reach, so 
 Ours: the differences between students at α₀ grow by dr/dα = (η/K) T^(2) W r (see
 :mod:`phasecast.online.symmetric_plateau`), with M−1 rates that are nearly equal; the plateau ends when the largest has
 grown to B or to half of what specialised students have, whichever is less. Nothing is left to choose but α₀, and that
-cancels.
+cancels. It is a bound from below: growth slows before that end, like a logistic one by up to τ ln 2. In all seven cases
+of Figure 19 and in Figure 4 the plateau is longer, by 0.18 to 0.61 τ or 3 to 7%.
 """
 
 from __future__ import annotations
@@ -90,7 +91,13 @@ def plateau_length(
 
 
 def measured_length(curve: Curve, start: float, reach: float) -> float:
-    """α − α₀ at which the largest overlap R^(1) of a solved curve has moved by ``reach`` from the students' mean."""
+    """α − α₀ at which the largest overlap R^(1) of a solved curve has moved by ``reach`` from the students' mean.
+
+    Between grid points its logarithm is taken to be linear; ∞ where it never gets there.
+    """
     apart = np.abs(curve.R1 - curve.R1.mean(axis=1, keepdims=True)).max(axis=(1, 2))
     beyond = np.flatnonzero((curve.alpha > start) & (apart > reach))
-    return float(curve.alpha[beyond[0]] - start) if beyond.size else math.inf
+    if not beyond.size:
+        return math.inf
+    ends = slice(max(int(beyond[0]) - 1, 0), int(beyond[0]) + 1)
+    return float(np.interp(math.log(reach), np.log(apart[ends]), curve.alpha[ends]) - start)

@@ -208,7 +208,7 @@ PLATEAU_CLAIMS = (
             "σ_P is measured at the N in question, so ½ ln N counts it twice, and half of τ is used: two errors that "
             "nearly cancel. The estimate is a fifth short and moves with α₀."
         ),
-        ours="Let the differences at α₀ grow with their own rates until they reach (e−1)R*; short by about τ/2.",
+        ours="Let the differences at α₀ grow with their own rates to (e−1)R*; 0.2 to 0.6 τ short, always.",
         counterexample=LENGTH,
         check=_check_length,
     ),

@@ -125,7 +125,7 @@ def figures(spec: ScalingFigure, results: xr.DataTree) -> Mapping[str, Captioned
 
 RECIPE = Recipe(
     name="scaling-figure",
-    version=1,
+    version=2,
     question="Does this figure of Worschech and Rosenow 2024 hold?",
     spec=ScalingFigure,
     work=work,
