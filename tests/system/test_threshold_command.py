@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 
 import numpy as np
 import pytest
@@ -100,6 +101,17 @@ def test_it_prints_a_table_for_people(command):
     assert code == 0
     for words in ("δ*", "1.69275668", "quadrature", "outlier -0.298327", "outlier for δ in"):
         assert words in out
+
+
+def test_what_is_measured_is_printed_with_its_error(command):
+    _, out, _ = command(*SETTING, "--delta", 10, "--simulate", 40, "--seeds", 4)
+    assert re.search(r"measured, d = 40 +steps 0, seeds 4, edge -[0-9.]+ ± [0-9.]+, outlier -[0-9.]+ ± [0-9.]+", out)
+
+
+def test_a_figure_without_a_margin_says_so():
+    axes = features.threshold("z", curves=True).figure().axes[1]
+    assert [text.get_text() for text in axes.texts] == ["no margin (see reasons)"]
+    assert axes.get_legend() is None
 
 
 @pytest.mark.parametrize(
