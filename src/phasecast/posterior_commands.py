@@ -15,7 +15,11 @@ def rlct(
     /,
     *,
     betas: Annotated[
-        str, Parameter(help="inverse temperatures like 0.1,0.15,0.2; auto takes five around 1/log n and a decade")
+        str,
+        Parameter(
+            help="inverse temperatures like 0.1,0.15,0.2; auto takes five around 1/log n and a decade",
+            allow_leading_hyphen=True,  # so that −1 is told what is wrong with it
+        ),
     ] = "auto",
     method: Annotated[Literal["variance", "slope"], Parameter(help="how λ̂ is read off")] = "variance",
     sampler: Annotated[

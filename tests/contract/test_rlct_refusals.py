@@ -10,7 +10,7 @@ import xarray as xr
 from phasecast.core import Status
 from phasecast.core.errors import BadInput
 from phasecast.core.results import Result
-from phasecast.posterior import Model, rlct, tempered
+from phasecast.posterior import Model, exact, rlct, tempered
 from phasecast.posterior.models import linear, linear_data
 from phasecast.posterior.rlct import around, covariance_of_means, estimates, gls_slope, judge
 from phasecast.posterior.tempered import check_betas
@@ -178,6 +178,10 @@ def test_bad_models_and_data_are_bad_input():
         Model(lambda w, y: -((y - w) ** 2), lambda w: w * np.nan, jax.random.normal).check(np.zeros(20))
     with pytest.raises(BadInput, match="not a number at a draw"):
         Model(lambda w, y: y * w * np.nan, lambda w: -(w**2), jax.random.normal).check(np.zeros(20))
+    with pytest.raises(BadInput, match="init raised"):
+        Model(lambda w, y: -((y - w) ** 2), lambda w: -(w**2), lambda key: key["w"]).check(np.zeros(20))
+    with pytest.raises(BadInput, match="not finite"):
+        exact(Model(lambda w, y: -((y - w) ** 2), lambda w: -(w**2), jax.random.normal), np.full(20, np.nan), [1.0])
 
 
 def test_heavy_tails_are_proper_and_a_flat_direction_is_not():

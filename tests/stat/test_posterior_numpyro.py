@@ -81,6 +81,16 @@ def test_programs_that_cannot_be_tempered_are_bad_input(line):
         slope = numpyro.sample("slope", dist.Normal(0, 1))
         numpyro.factor("all", -((y - slope * x) ** 2).sum())
 
+    def flat(x, y):
+        slope = numpyro.sample("slope", dist.ImproperUniform(dist.constraints.real, (), ()))
+        numpyro.sample("y", dist.Normal(slope * x, 1), obs=y)
+
+    with pytest.raises(BadInput, match="can be normalised"):
+        from_numpyro(flat, line)
+    with pytest.raises(BadInput, match="given: z, y"):
+        from_numpyro(noisy_line, {"z": line["x"], "y": line["y"]})
+    with pytest.raises(BadInput, match="the program is a int"):
+        from_numpyro(3, line)
     with pytest.raises(BadInput, match="'all' has a log-likelihood of shape"):
         from_numpyro(one_number, line).check(line)
     with pytest.raises(BadInput, match="observes nothing"):

@@ -381,6 +381,15 @@ def test_ctrl_c_stops_at_the_next_chunk_with_130_and_a_way_to_go_on(tmp_path):
     assert events(found, "interrupted")[0]["done"] == found.folder.status()["done"]
 
 
+def test_a_run_stopped_in_its_last_chunk_is_complete_when_it_is_resumed(tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(time, "sleep", lambda seconds: os.kill(os.getpid(), signal.SIGINT))
+        with pytest.raises(RunInterrupted):
+            run("walks:WALK", {"steps": 1}, store=tmp_path, quiet=True)
+    status = run("walks:WALK", {"steps": 1}, store=tmp_path, quiet=True).folder.status()
+    assert (status["status"], status["done"], status["total"], status["attempts"]) == ("ok", 1, 1, 2)
+
+
 def test_two_processes_that_start_the_same_run_compute_it_once(tmp_path):
     words = ("run", "walks:WALK", "--set", "steps=300", "pause=0.005", "--store", tmp_path / "runs", "--json")
     first, second = start(*words), start(*words)

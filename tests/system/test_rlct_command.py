@@ -27,6 +27,10 @@ def holes():
     model, data = line()
     return model, {**data, "y": data["y"] * np.nan}
 
+def fails():
+    import jax
+    return Model(lambda w, data: -((data["y"] - w) ** 2) / 2, lambda w: -(w**2) / 2, jax.random.normal), np.zeros(20)
+
 def alone():
     return linear(2)
 """
@@ -65,6 +69,9 @@ def test_too_few_draws_are_refused_with_exit_code_3(project, command):
         (["my_posterior:summed"], "one number for each of the 20 observations"),
         (["my_posterior:flat"], "the prior is improper"),
         (["my_posterior:holes"], "not finite"),
+        (["my_posterior:fails"], "the log-likelihood raised"),
+        (["my_posterior.py:line"], "write my_posterior:line, without .py"),
+        (["my_posterior:line", "--betas", "-1,0.2"], "positive numbers that increase"),
         (["my_posterior:alone"], "return (phasecast.posterior.Model, data)"),
         (["my_posterior:line", "--betas", "0.1,-0.2"], "positive numbers that increase"),
         (["my_posterior:line", "--betas", "0.1"], "at least two"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 
 import numpy as np
 import pytest
@@ -102,6 +103,17 @@ def test_it_prints_a_table_for_people(command):
         assert words in out
 
 
+def test_what_is_measured_is_printed_with_its_error(command):
+    _, out, _ = command(*SETTING, "--delta", 10, "--simulate", 40, "--seeds", 4)
+    assert re.search(r"measured, d = 40 +steps 0, seeds 4, edge -[0-9.]+ ± [0-9.]+, outlier -[0-9.]+ ± [0-9.]+", out)
+
+
+def test_a_figure_without_a_margin_says_so():
+    axes = features.threshold("z", curves=True).figure().axes[1]
+    assert [text.get_text() for text in axes.texts] == ["no margin (see reasons)"]
+    assert axes.get_legend() is None
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [
@@ -121,6 +133,10 @@ def test_it_prints_a_table_for_people(command):
         (("--width", "wide", "--time", "inf"), "up to t = 40"),
         (("--noise", -1), "≥ 0"),
         (("--seeds", 1), "≥ 2"),
+        (("--samples", 0), "≥ 100"),
+        (("--loss", "logistic"), "labels in [0, 1]"),
+        (("--loss", "logistic", "--target", "z > 0", "--noise", 0.1), "labels in [0, 1]"),
+        (("--target", "halfspace"), "did you mean 'halfspaces'"),
         (("--simulate", 3), "≥ 20"),
         (("--up-to", 0), "above 1"),
         (("--initial-norm", 0), "> 0"),

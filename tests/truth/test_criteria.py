@@ -163,6 +163,8 @@ def test_a_likelihood_that_does_not_move_needs_no_smoothing_and_a_chain_that_is_
         (lambda: criteria(np.zeros(5)), "one number for each observation"),
         (lambda: criteria(np.zeros((1, 5))), "too few"),
         (lambda: criteria(np.full((30, 5), np.nan)), "NaN"),
+        (lambda: criteria(np.full((30, 5), -np.inf)), "−∞ at some draw"),
+        (lambda: criteria("draws.npy"), "is a str"),
         (lambda: criteria(np.zeros((30, 5)), beta=0.0), "β is 0"),
         (lambda: criteria(np.zeros((30, 5)), beta=float("inf")), "β is inf"),
         (lambda: criteria(np.zeros((30, 5)), log_weights=np.zeros(5)), "log_weights"),

@@ -107,7 +107,8 @@ def _binary(node: ast.BinOp, depth: int) -> Callable[[dict[str, Any]], Any]:
         negative = isinstance(node.right, ast.UnaryOp) and isinstance(node.right.op, ast.USub)
         power = _constant(node.right.operand if isinstance(node.right, ast.UnaryOp) else node.right)
         if power is None or power > HIGHEST_POWER:
-            raise BadInput("an exponent is no plain number", f"use powers like z**2, up to {HIGHEST_POWER}")
+            wrong = "is no plain number" if power is None else "is too large"
+            raise BadInput(f"the exponent '{ast.unparse(node.right)[:40]}' {wrong}", f"use at most {HIGHEST_POWER}")
         exponent = -power if negative else power
         return lambda names: _power(left(names), exponent)
     if type(node.op) not in _ARITHMETIC:

@@ -15,7 +15,8 @@ import numpy as np
 
 from phasecast.core.errors import BadInput, PhasecastError, Refused, whole_number
 from phasecast.core.results import Status
-from phasecast.features.functions import Activation, Loss, Scalar
+from phasecast.features.evaluate import evaluate
+from phasecast.features.functions import LOSSES, Activation, Loss, Scalar
 from phasecast.features.neuron import Network, Width
 from phasecast.features.quadrature import blocks, curvature_floor
 from phasecast.features.result import Threshold
@@ -76,7 +77,9 @@ def threshold(
     network = Network(activation, loss, width, a, b, initial_norm)  # pyright: ignore[reportArgumentType]
     time = check_time(time)
     _check(chosen, lr, delta, simulate, up_to)
+    _check_labels(network, chosen)
     whole_number("seeds", seeds, 2)
+    whole_number("samples", samples, 100)
     route = route_for(network, chosen, lr, time, samples)
     floors = [curvature_floor(network, chosen, block, moved=time > 0) for block in blocks(network)]
     if -math.inf in floors:
@@ -123,6 +126,17 @@ def _check(chosen: Target, lr: float, delta: float | None, simulate: int | None,
         whole_number("the dimension to simulate", simulate, 20)
     if not (math.isfinite(up_to) and up_to > 2 * FIRST):
         raise BadInput(f"the search ends at δ = {up_to}", f"use a number above {2 * FIRST:g}")
+
+
+def _check_labels(network: Network, chosen: Target) -> None:
+    """The logistic loss has no minimum for a label outside [0, 1]."""
+    if network.loss.function is not LOSSES["logistic"]:
+        return
+    values = evaluate(chosen.link, "", np.random.default_rng(0).normal(size=(4096, chosen.latents)))
+    if chosen.noise > 0 or values.min() < 0 or values.max() > 1:
+        raise BadInput(
+            "the logistic loss needs labels in [0, 1]", "use a target like z1 > 0 without noise, or another loss"
+        )
 
 
 def _at_start(route: Route, time: float) -> Threshold:

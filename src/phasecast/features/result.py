@@ -67,7 +67,8 @@ class Threshold(Measurement):
         if self.spectrum and not self.unbounded:
             rows.append((f"at δ = {self.spectrum['delta']:.6g}", _words(self.spectrum)))
         if self.simulation:
-            rows.append((f"measured, d = {self.simulation['dimension']}", _words(self.simulation)))
+            rest = {name: value for name, value in self.simulation.items() if name != "dimension"}
+            rows.append((f"measured, d = {self.simulation['dimension']}", _words(rest)))
         return [*rows, ("status", str(self.status)), *(("reason", reason) for reason in self.reasons)]
 
     def _interval(self, low: float, high: float) -> str:
@@ -115,8 +116,12 @@ class Threshold(Measurement):
         axes.set_xlabel("examples per dimension δ = n/d")
         axes.set_ylabel("margin ψ at min(0, edge)")
         axes.axhline(0, lw=0.8, color=GREY)
-        for name, (deltas, margins) in self.curves.get("margins", {}).items():
-            axes.plot(deltas, margins, "s:" if name.startswith("d =") else "o-", ms=3, label=name)
+        lines = {k: line for k, line in self.curves.get("margins", {}).items() if np.isfinite(line[1]).any()}
+        if not lines:
+            axes.text(0.5, 0.6, "no margin (see reasons)", ha="center", transform=axes.transAxes)
+        for name, (deltas, margins) in lines.items():
+            style = "s:" if name.startswith("d =") else "o-" if len(deltas) < 30 else "-"
+            axes.plot(deltas, margins, style, ms=3, label=name)
         estimate = float(self.estimate)  # pyright: ignore[reportArgumentType]
         if math.isfinite(estimate):
             axes.axvline(estimate, ls="--", lw=1, color=ORANGE, label=f"δ* = {estimate:.4g}")
@@ -130,14 +135,16 @@ class Threshold(Measurement):
             axes.legend(fontsize=8)
 
 
-def _words(part: Any) -> str:
-    """A small table in one line; of tables in it, each row."""
+def _words(part: Any, error: float | None = None) -> str:
+    """A small table in one line, numbers with their errors; of tables in it, each row."""
     if part is None:
         return "none"
     if not isinstance(part, dict):
-        return f"{part:.6g}"
+        return show(part, error) if error else f"{part:.6g}"
     pairs = [
-        f"{name}: ({_words(value)})" if isinstance(value, dict) else f"{name} {_words(value)}"
+        f"{name}: ({_words(value)})"
+        if isinstance(value, dict)
+        else f"{name} {_words(value, part.get(f'{name}_error'))}"
         for name, value in part.items()
         if (value is None or isinstance(value, int | float | dict)) and not name.endswith("_error") and name != "delta"
     ]

@@ -6,6 +6,7 @@ nothing about it (Wang & Montanari 2026, "Structural decomposition").
 
 from __future__ import annotations
 
+import difflib
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -14,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from phasecast.core.errors import BadInput
+from phasecast.core.errors import BadInput, unknown
 from phasecast.features.decomposition import Split, split_latents
 from phasecast.features.evaluate import evaluate
 from phasecast.features.expressions import HOW, MOST_LATENTS, Link, parse_link
@@ -83,34 +84,45 @@ def target(choice: str | Callable[[Any], Any] | Target, *, latents: int | None =
     1
     """
     if isinstance(choice, Target):
+        if noise not in (0.0, choice.noise) or latents not in (None, choice.latents):
+            raise BadInput(
+                f"the target '{choice.name}' has noise {choice.noise:g} and {choice.latents} latents already",
+                "say otherwise where it is made, in target(…)",
+            )
         return choice
     if not (isinstance(noise, int | float) and math.isfinite(noise) and noise >= 0):
         raise BadInput(f"the noise is {noise}", "give its standard deviation, ≥ 0")
     if isinstance(choice, str):
-        link, found = parse_link(PRESETS.get(choice, choice))
+        try:
+            link, found = parse_link(PRESETS.get(choice, choice))
+        except BadInput:
+            if difflib.get_close_matches(choice, PRESETS):
+                raise unknown("target", choice, PRESETS) from None
+            raise
         if latents not in (None, found):
             raise BadInput(f"{latents} latents for '{choice}'", f"it has {found}")
-        return _checked(Target(link, found, float(noise), choice))
+        return _checked(Target(link, found, float(noise), choice), HOW)
     if not callable(choice):
         raise BadInput(f"the target is a {type(choice).__name__}", HOW)
     if latents is None:
         raise BadInput("how many latents the function takes is not given", "give latents=1, 2 or 3")
     if isinstance(latents, bool) or not isinstance(latents, int) or not 1 <= latents <= MOST_LATENTS:
         raise BadInput(f"{latents} latents", f"use 1 to {MOST_LATENTS}")
-    return _checked(Target(choice, latents, float(noise), getattr(choice, "__name__", "your target")))
+    how = f"take latents of shape (…, {latents}) and give labels of shape (…), like lambda z: z[..., 0] ** 2"
+    return _checked(Target(choice, latents, float(noise), getattr(choice, "__name__", "your target")), how)
 
 
-def _checked(one: Target) -> Target:
+def _checked(one: Target, how: str) -> Target:
     """Bad input unless h gives one finite number per point and is not constant."""
     z = np.random.default_rng(0).normal(size=(257, one.latents))
     try:
         values = evaluate(one.link, "", z)
     except Exception as error:
-        raise BadInput(f"the target '{one.name}' fails ({type(error).__name__}: {error})", HOW) from error
+        raise BadInput(f"the target '{one.name}' fails ({type(error).__name__}: {error})", how) from error
     if values.shape != (257,):
-        raise BadInput(f"the target '{one.name}' gives shape {values.shape} for 257 points", "give one label a point")
+        raise BadInput(f"the target '{one.name}' gives shape {values.shape} for 257 points", how)
     if not np.isfinite(values).all():
         raise BadInput(f"the target '{one.name}' is not finite everywhere", "give a function defined for every z")
     if np.ptp(values) < 1e-9:
-        raise BadInput(f"the target '{one.name}' is not a function of z (it is constant)", HOW)
+        raise BadInput(f"the target '{one.name}' is not a function of z (it is constant)", how)
     return one

@@ -67,6 +67,8 @@ class Driver:
         with disk_errors(self.folder.path):
             self.number, saved, notes = checkpoint.load_newest(self.folder.checkpoints)
         self.spent = (saved["wall_seconds"], saved["cpu_seconds"]) if saved else (0.0, 0.0)
+        if saved:  # nothing may be left to do that would say it
+            self.status |= {"done": saved.get("done", 0), "total": saved.get("total")}
         for leftover in self.folder.path.rglob("*.partial") if self.status["attempts"] > 1 else ():
             leftover.unlink(missing_ok=True)  # of a process that was killed
         self._write("running")
@@ -81,6 +83,7 @@ class Driver:
                 except tables.LostRows as loss:
                     self.folder.log("restarted", notes=[f"{loss}; started from the beginning"])
                     saved, self.writer = None, tables.ResultsWriter(self.folder.results, layout)
+                    self.status |= {"done": 0, "total": None}
             self._work(saved["recipe"] if saved else None)
             self._conclude()
         except BadInput as error:
@@ -127,7 +130,14 @@ class Driver:
             checkpoint.save(
                 self.folder.checkpoints,
                 self.number,
-                {"recipe": state, "results": self.writer.state(), "wall_seconds": wall, "cpu_seconds": cpu},
+                {
+                    "recipe": state,
+                    "results": self.writer.state(),
+                    "wall_seconds": wall,
+                    "cpu_seconds": cpu,
+                    "done": self.status["done"],
+                    "total": self.status["total"],
+                },
             )
         self._write("running")
 

@@ -34,9 +34,10 @@ def load(reference: str) -> Any:
         module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
         if error.name and module_name.split(".")[0] == error.name.split(".")[0]:
-            raise BadInput(
-                f"there is no module '{module_name}'", "run where it can be imported, or set PYTHONPATH"
-            ) from None
+            way = "run where it can be imported, or set PYTHONPATH"
+            if module_name.endswith(".py"):
+                way = f"write {module_name[:-3].replace('/', '.')}:{attribute}, without .py"
+            raise BadInput(f"there is no module '{module_name}'", way) from None
         raise BadInput(f"module '{module_name}' needs '{error.name}', which is missing", "install it") from None
     except Exception as error:
         raise BadInput(

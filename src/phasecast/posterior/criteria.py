@@ -116,6 +116,8 @@ def criteria(
     (True, True)
     """
     ll, logw = _checked(log_likelihood, beta, log_weights)
+    if np.isneginf(ll).any():
+        raise BadInput("the log-likelihood is −∞ at some draw", "leave out draws that make an observation impossible")
     draws = len(ll)
     weights = np.exp(logw)
     bayes = -log_sum(ll + logw[:, None])
@@ -187,7 +189,11 @@ def standard_error(pointwise: np.ndarray) -> float:
 
 def _checked(log_likelihood: Any, beta: float, log_weights: Any) -> tuple[np.ndarray, np.ndarray]:
     """The log-likelihood as an array, and normalised log weights."""
-    ll = np.asarray(log_likelihood, dtype=float)
+    try:
+        ll = np.asarray(log_likelihood, dtype=float)
+    except (TypeError, ValueError):
+        kind = type(log_likelihood).__name__
+        raise BadInput(f"the log-likelihood is a {kind}", "give an array (draw, observation)") from None
     if ll.ndim != 2:
         raise BadInput(
             f"the log-likelihood has shape {ll.shape}", "give (draw, observation): one number for each observation"

@@ -44,6 +44,7 @@ def exact(model: Model, data: Any, betas: Any) -> Exact:
     size = model.size()
     if size not in NODES:
         raise BadInput(f"{size} parameters are too many for quadrature", "use one or two, or sample with tempered()")
+    model.check(data)
     fine, coarse = (_integrals(model, data, grid, size, every) for every in (1, 2))
     return Exact(fine[0], fine[1], fine[2], np.max(np.abs(fine - coarse), axis=0))
 

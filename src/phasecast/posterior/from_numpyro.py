@@ -33,11 +33,23 @@ def from_numpyro(program: Callable[..., Any], data: dict[str, Any], *, name: str
     if not isinstance(data, dict):
         raise BadInput(f"data are a {type(data).__name__}", "give a dict with the arguments of the program by name")
 
+    if not callable(program):
+        raise BadInput(f"the program is a {type(program).__name__}", "give a function that calls numpyro.sample")
+
     def sites(key: Any, *, observed: bool) -> dict[str, Any]:
         trace = handlers.trace(handlers.seed(program, key)).get_trace(**data)
         return {k: s for k, s in trace.items() if s["type"] == "sample" and s["is_observed"] == observed}
 
-    outputs = list(sites(jax.random.key(0), observed=True))
+    try:
+        outputs = list(sites(jax.random.key(0), observed=True))
+    except NotImplementedError:  # what numpyro raises for ImproperUniform
+        raise BadInput("a prior of the program cannot be drawn from", "use priors that can be normalised") from None
+    except Exception as error:
+        words = (str(error).strip() or "without a message").splitlines()[0]
+        raise BadInput(
+            f"the program raised {type(error).__name__}: {words}",
+            f"mend it, or give its arguments by name (given: {', '.join(map(str, data))})",
+        ) from error
     if not outputs:
         raise BadInput("the program observes nothing", "give the data as obs= to a numpyro.sample")
     discrete = [k for k, s in sites(jax.random.key(0), observed=False).items() if s["fn"].support.is_discrete]

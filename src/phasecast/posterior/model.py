@@ -110,9 +110,9 @@ class Model:
 
         n = self.check_data(data)
         with float64():
-            params = self.init(jax.random.key(0))
-            likelihood = np.asarray(self.log_likelihood(params, data))
-            prior = np.asarray(self.log_prior(params))
+            params = _called("init", self.init, jax.random.key(0))
+            likelihood = np.asarray(_called("the log-likelihood", self.log_likelihood, params, data))
+            prior = np.asarray(_called("the log prior", self.log_prior, params))
             if likelihood.shape != (n,):
                 raise BadInput(
                     f"the log-likelihood has shape {likelihood.shape}",
@@ -145,3 +145,14 @@ class Model:
                 f"the prior is improper: it does not fall off along parameter {number}",
                 "use a prior that can be normalised, such as a wide normal",
             )
+
+
+def _called(what: str, function: Callable[..., Any], *arguments: Any) -> Any:
+    """What a function of the caller gives; bad input where it raises."""
+    try:
+        return function(*arguments)
+    except BadInput:
+        raise
+    except Exception as error:
+        words = (str(error).strip() or "without a message").splitlines()[0]
+        raise BadInput(f"{what} raised {type(error).__name__}: {words}", "mend it, or the data it is given") from error

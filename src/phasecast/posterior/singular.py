@@ -217,7 +217,8 @@ class Rescaling:
         ):
             left.plot(self.scales, row, style, ms=4, color=colour, label=f"entropy at tolerance {tolerance:g}")
         left.set_ylabel("flatness of the same function")
-        left.margins(y=0.3)
+        low, high = left.get_ylim()
+        left.set_ylim(low, high + 0.5 * (high - low))  # room for the legend
         left.legend(loc="upper center")
         values = np.array([float(np.asarray(one.estimate)) for one in self.effective])
         errors = np.array([float(np.asarray(one.error)) for one in self.effective])
