@@ -199,6 +199,7 @@ def test_beyond_the_limit_the_equations_do_grow():
     limit = float(stability_limit(spectrum).value)
     assert limit == pytest.approx(2)
     start = OrderParameters.infinite(1, 1, spectrum, sigma=1.0)
-    below, above = (solve(start, spectrum, share * limit, [20, 60], "linear", 2).eps for share in (0.97, 1.03))
-    assert below[1] < below[0]
-    assert above[1] > above[0]
+    below, above = (solve(start, spectrum, share * limit, [20, 60], "linear", 2) for share in (0.97, 1.03))
+    assert below.eps[1] < below.eps[0]
+    assert above.status == "refused"
+    assert above.estimate[1] > above.estimate[0]
