@@ -123,3 +123,17 @@ def test_our_nuts_and_that_of_numpyro_agree_within_their_errors():
 
     assert max(apart(ours)) < 4
     assert max(apart(warmer)) > 4  # a posterior that is a little warmer would be seen
+
+
+def test_programs_after_one_another_do_not_share_a_precision():
+    def coin(x, y=None):
+        side = numpyro.sample("side", dist.Bernoulli(0.5))
+        numpyro.sample("y", dist.Normal(side * x, 1), obs=y)
+
+    def line(x, y=None):
+        numpyro.sample("y", dist.Normal(numpyro.sample("slope", dist.Normal(0, 1)) * x, 1), obs=y)
+
+    x = np.linspace(-1.0, 1.0, 40)
+    tempered(from_numpyro(line, {"x": x, "y": x}), {"x": x, "y": x}, [0.3], draws=40, warmup=40, chains=2)
+    with pytest.raises(BadInput, match="'side' is discrete"):
+        from_numpyro(coin, {"x": x, "y": x})

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from phasecast.core.errors import BadInput, MissingExtra
+from phasecast.core.precision import float64
 from phasecast.posterior.model import Model
 
 
@@ -41,7 +42,9 @@ def from_numpyro(program: Callable[..., Any], data: dict[str, Any], *, name: str
         return {k: s for k, s in trace.items() if s["type"] == "sample" and s["is_observed"] == observed}
 
     try:
-        outputs = list(sites(jax.random.key(0), observed=True))
+        with float64():  # as in sampling: one program traced in two precisions finds the wrong compiled parts
+            outputs = list(sites(jax.random.key(0), observed=True))
+            hidden = sites(jax.random.key(0), observed=False)
     except NotImplementedError:  # what numpyro raises for ImproperUniform
         raise BadInput("a prior of the program cannot be drawn from", "use priors that can be normalised") from None
     except Exception as error:
@@ -52,7 +55,7 @@ def from_numpyro(program: Callable[..., Any], data: dict[str, Any], *, name: str
         ) from error
     if not outputs:
         raise BadInput("the program observes nothing", "give the data as obs= to a numpyro.sample")
-    discrete = [k for k, s in sites(jax.random.key(0), observed=False).items() if s["fn"].support.is_discrete]
+    discrete = [k for k, s in hidden.items() if s["fn"].support.is_discrete]
     if discrete:
         raise BadInput(f"'{discrete[0]}' is discrete and has no gradient", "sum it out in the program")
 
