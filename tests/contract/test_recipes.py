@@ -34,6 +34,7 @@ STUDIES = (
     "grokking-mirror",
     "grokking-sampler",
     "grokking-width",
+    "learning-curves",
     "rlct-linear",
     "rlct-relu",
 )  # they compile for long
