@@ -19,6 +19,9 @@ HERE = Path(__file__).parent
 settings.register_profile("suite", deadline=None, derandomize=True)  # the same examples everywhere, however slow
 settings.load_profile("suite")
 
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in a suite in the background; its processes would inherit it
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
 LONG = (
     "test_claims.py::test_the_check_finds_what_we_say[features/bulk]",
     "test_claims.py::test_the_check_finds_what_we_say[features/outlier-equation]",
@@ -38,6 +41,7 @@ LONG = (
     "test_engines.py::test_a_task_that_always_kills_its_process",
     "test_engines.py::test_each_worker_has_a_core_of_its_own[DaskEngine]",
     "test_engines.py::test_local_dask_and_plain_runs_give_the_same_arrays",
+    "test_engines.py::test_one_failing_run_does_not_stop_the_others",
     "test_features_agreement.py::test_a_wide_network_is_that_of_quadrature_at_first[1]",
     "test_features_agreement.py::test_decoupled_descent_has_the_law_of_the_limit",
     "test_features_agreement.py::test_losses_and_norms_of_descent_at_d_800",
@@ -67,10 +71,13 @@ LONG = (
     "test_llc.py::test_steps_that_bias_are_refused",
     "test_llc.py::test_the_free_energy_of_a_bowl_and_of_a_cross",
     "test_llc.py::test_the_intercept_in_one_over_log",
+    "test_llc.py::test_the_same_seed_is_the_same_answer",
     "test_llc.py::test_x2y2_has_no_limit_to_read_off",
     "test_llc_runs.py::test_a_run_stopped_after_any_chunk_goes_on_to_the_same_bits[hmc]",
+    "test_llc_runs.py::test_a_run_stopped_after_any_chunk_goes_on_to_the_same_bits[langevin]",
     "test_moments.py::test_a_kernel_has_the_moments_of_its_target_and_not_those_of_another[mclmc-skewed]",
     "test_moments.py::test_a_kernel_has_the_moments_of_its_target_and_not_those_of_another[nuts-skewed]",
+    "test_moments.py::test_the_bias_on_a_skewed_target_has_the_order_of_the_method",
     "test_moments.py::test_the_bias_on_a_unit_gaussian",
     "test_newton.py::test_random_nondegenerate_polynomials_have_the_volume",
     "test_nothing_is_lost.py::test_a_crash_at_any_write_whatever",
@@ -155,7 +162,6 @@ def start(*words: object, **more: object) -> subprocess.Popen[str]:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a suite in the background ignores Ctrl-C
         **more,  # pyright: ignore
     )
 
