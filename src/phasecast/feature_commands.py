@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json as jsonlib
 import math
-import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -32,8 +30,8 @@ def threshold(
     json: Annotated[bool, Parameter(negative=(), help="one JSON object on stdout and nothing else there")] = False,
     debug: Annotated[bool, Parameter(negative=(), help="show tracebacks")] = False,
 ) -> int:
-    from phasecast.core.results import Status
-    from phasecast.report.style import check_target, draw
+    from phasecast.printing import show_result
+    from phasecast.report.style import check_target
 
     steps = _number("time", time, {"inf": math.inf}, "a number of steps, 0, 1, 2, …, or inf")
     neurons = _number("width", width, {"wide": "wide"}, "1 to 4, or wide")
@@ -45,17 +43,7 @@ def threshold(
         target, activation, loss, lr=lr, time=steps, width=neurons, a=a, b=b, initial_norm=initial_norm,
         noise=noise, delta=delta, simulate=simulate, seeds=seeds, samples=samples, up_to=up_to, curves=plot is not None,
     )  # fmt: skip
-    content = found.plain()
-    if plot is not None and found.curves:
-        draw(found.figure, plot, "threshold")
-        content["plot"] = str(plot)
-    if json:
-        print(jsonlib.dumps(content, ensure_ascii=False, allow_nan=False), file=sys.__stdout__, flush=True)
-    else:
-        print(found)
-        if "plot" in content:
-            print(f"figure: {plot}")
-    return 3 if found.status is Status.REFUSED else 0
+    return show_result(found, json=json, figure=found.figure if found.curves else None, plot=plot)
 
 
 def _number(name: str, text: str, words: dict[str, Any], right: str) -> Any:

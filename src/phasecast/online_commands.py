@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json as jsonlib
-import sys
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -36,7 +34,8 @@ def curve(
 ) -> int:
     from phasecast import online
     from phasecast.core.results import Status
-    from phasecast.report.style import check_target, draw
+    from phasecast.printing import show_result
+    from phasecast.report.style import check_target
 
     grid = _grid(alphas)
     if plot is not None:
@@ -46,17 +45,7 @@ def curve(
         students, teachers, modes=modes, exponent=exponent, spectrum=spectrum, lr=lr, sigma=sigma, inputs=inputs,
         draws=draws, seed=seed, alphas=grid, order=order, activation=activation, simulate=simulate,
     )  # fmt: skip
-    content = found.plain()
-    if plot is not None and found.status is not Status.REFUSED:
-        draw(found.figure, plot, "curve")
-        content["plot"] = str(plot)
-    if json:
-        print(jsonlib.dumps(content, ensure_ascii=False, allow_nan=False), file=sys.__stdout__, flush=True)
-    else:
-        print(found)
-        if "plot" in content:
-            print(f"figure: {plot}")
-    return 3 if found.status is Status.REFUSED else 0
+    return show_result(found, json=json, figure=None if found.status is Status.REFUSED else found.figure, plot=plot)
 
 
 def _grid(text: str):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json as jsonlib
-import sys
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -42,9 +40,9 @@ def rlct(
     """
     from phasecast import posterior
     from phasecast.core.errors import BadInput
-    from phasecast.core.results import Status
     from phasecast.lab.reference import make
-    from phasecast.report.style import check_target, draw
+    from phasecast.printing import show_result
+    from phasecast.report.style import check_target
 
     if plot is not None:
         check_target(plot)
@@ -57,17 +55,7 @@ def rlct(
     found = posterior.rlct(
         *made, grid, method=method, sampler=sampler, chains=chains, draws=draws, warmup=warmup, seed=seed
     )
-    content = found.plain()
-    if plot is not None:
-        draw(found.plot, plot, "rlct")
-        content["plot"] = str(plot)
-    if json:
-        print(jsonlib.dumps(content, ensure_ascii=False, allow_nan=False), file=sys.__stdout__, flush=True)
-    else:
-        print(found)
-        if plot is not None:
-            print(f"figure: {plot}")
-    return 3 if found.status is Status.REFUSED else 0
+    return show_result(found, json=json, figure=found.plot, plot=plot)
 
 
 def _numbers(text: str):
