@@ -9,7 +9,7 @@ import time
 import numpy as np
 
 from phasecast.coefficients import deep_linear, newton, rank_mod_prime
-from phasecast.coefficients.rank import _jacobian
+from phasecast.coefficients.exact.jacobian_rank import _jacobian
 from phasecast.models import modular_table, quadratic_network
 
 

@@ -14,11 +14,11 @@ from pathlib import Path
 
 import numpy as np
 
-from phasecast.features.dmft import dmft
-from phasecast.features.forecast import threshold
-from phasecast.features.neuron import Network
-from phasecast.features.simulate import draw_data, lowest_curvatures, walk
-from phasecast.features.targets import target
+from phasecast.features.curvature.dmft import dmft
+from phasecast.features.setting.network import Network
+from phasecast.features.setting.target import target
+from phasecast.features.simulation.descent import draw_data, lowest_curvatures, walk
+from phasecast.features.threshold import threshold
 
 PSEUDO, RETRIEVAL = Network("gelu", "pseudo-huber"), target("z**2")
 

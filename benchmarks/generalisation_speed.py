@@ -10,7 +10,7 @@ import time
 
 import numpy as np
 
-from phasecast.posterior.generalisation import PAPER_SIZES, curves, in_words, study, table_setting
+from phasecast.posterior.last_layers.generalisation import PAPER_SIZES, curves, in_words, study, table_setting
 
 BAR = 15 * 60.0  # seconds for 10 sizes and 30 datasets on two cores
 

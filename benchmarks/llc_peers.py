@@ -215,7 +215,7 @@ def rate_of_canonical(task: Task, variant: str, repeats: int) -> float:
 
 def our_rate(engine: Any, task: Task, repeats: int) -> float:
     from phasecast.sampling import KERNELS
-    from phasecast.sampling.kernel import Tuning
+    from phasecast.sampling.kernels.kernel import Tuning
 
     kernel, tuning = KERNELS["sgld"](), Tuning(task.step_size, 1.0, 1.0, NBETA, GAMMA)
     start = engine.init(kernel, engine.array(np.zeros((task.chains, engine.size))), tuning, engine.key(0))
@@ -223,7 +223,7 @@ def our_rate(engine: Any, task: Task, repeats: int) -> float:
 
 
 def rate_of_our_jax(task: Task, variant: str, repeats: int) -> float:
-    from phasecast.sampling.jax_engine import JaxEngine
+    from phasecast.sampling.backends.jax import JaxEngine
 
     loss, params, data = jax_parts(task)
     return our_rate(JaxEngine(loss, params, data, batch=task.batch, anchored=False, precision=variant), task, repeats)
@@ -247,7 +247,7 @@ def jax_parts(task: Task) -> tuple[Any, Any, Any]:
 
 
 def rate_of_our_torch(task: Task, variant: str, repeats: int) -> float:
-    from phasecast.sampling.torch_engine import TorchEngine
+    from phasecast.sampling.backends.torch import TorchEngine
 
     module, rows, inputs, targets = torch_parts(task)
     loss, data = lambda outputs, y: rows(outputs, y).mean(), (inputs, targets)

@@ -27,9 +27,9 @@ if TYPE_CHECKING:
         sampling,
         torch,
     )
-    from phasecast.coefficients.llc_result import LLC
-    from phasecast.coefficients.llc_studies import llc_sweep, llc_trajectory, local_free_energy
-    from phasecast.coefficients.local import llc
+    from phasecast.coefficients.llc.estimate import llc
+    from phasecast.coefficients.llc.result import LLC
+    from phasecast.coefficients.llc.studies import llc_sweep, llc_trajectory, local_free_energy
     from phasecast.core import Comparison, Measurement, Prediction, Problem, Status, Verdict
     from phasecast.core.errors import BadInput, PhasecastError, Refused
     from phasecast.demonstration import demo
@@ -37,11 +37,11 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _WHERE = {
-    "LLC": "phasecast.coefficients.llc_result",
-    "llc": "phasecast.coefficients.local",
-    "llc_sweep": "phasecast.coefficients.llc_studies",
-    "llc_trajectory": "phasecast.coefficients.llc_studies",
-    "local_free_energy": "phasecast.coefficients.llc_studies",
+    "LLC": "phasecast.coefficients.llc.result",
+    "llc": "phasecast.coefficients.llc.estimate",
+    "llc_sweep": "phasecast.coefficients.llc.studies",
+    "llc_trajectory": "phasecast.coefficients.llc.studies",
+    "local_free_energy": "phasecast.coefficients.llc.studies",
     "Comparison": "phasecast.core",
     "Measurement": "phasecast.core",
     "Prediction": "phasecast.core",

@@ -1,4 +1,4 @@
-"""λ̂ of a PyTorch module: what :func:`phasecast.coefficients.local.llc` does, for ``nn.Module`` and tensors.
+"""λ̂ of a PyTorch module: what :func:`phasecast.coefficients.llc.estimate.llc` does, for ``nn.Module`` and tensors.
 
 >>> import torch, phasecast as pc
 >>> x = torch.linspace(-1, 1, 200)[:, None]
@@ -18,11 +18,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from phasecast.coefficients.llc_result import LLC
-from phasecast.coefficients.local import chosen_sampler, decay_of, estimate
+from phasecast.coefficients.llc.estimate import chosen_sampler, decay_of, estimate
+from phasecast.coefficients.llc.result import LLC
 from phasecast.core.errors import BadInput, MissingExtra, whole_number
 from phasecast.sampling import KERNELS, Fixed, Kernel
-from phasecast.sampling.torch_engine import TorchEngine, refuse_jax
+from phasecast.sampling.backends.torch import TorchEngine, refuse_jax
 
 if TYPE_CHECKING:
     from torch import nn
@@ -62,8 +62,8 @@ def llc(
     only: a pattern for the names of the parameters that move, such as ``"layers.0.*"``.
     device: where to compute; where the module is, if not given.
 
-    The others are those of :func:`phasecast.coefficients.local.llc`. Chains run at once where ``torch.func.vmap``
-    allows it; where it does not, a :class:`~phasecast.sampling.torch_engine.SequentialChains` warning says why.
+    The others are those of :func:`phasecast.llc`. Chains run at once where ``torch.func.vmap``
+    allows it; where it does not, a :class:`~phasecast.sampling.backends.torch.SequentialChains` warning says why.
     """
     _need_torch()
     chosen, decay = chosen_sampler(sampler), decay_of(prior)

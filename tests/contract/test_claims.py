@@ -72,7 +72,7 @@ def test_checks_need_no_extra(identity, tmp_path):
 
 
 def test_two_claims_cannot_share_an_id(monkeypatch):
-    from phasecast.coefficients import claims as module
+    from phasecast.claims.grokking_cullen2026 import landscapes as module
 
     monkeypatch.setattr(module, "CLAIMS", (*module.CLAIMS, module.CLAIMS[0]))
     with pytest.raises(ValueError, match="two claims are called"):

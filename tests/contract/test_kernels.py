@@ -11,7 +11,7 @@ from scipy.signal import lfilter
 
 from phasecast.core.errors import BadInput
 from phasecast.sampling import KERNELS, Tuning, from_blackjax
-from phasecast.sampling.jax_engine import JaxEngine
+from phasecast.sampling.backends.jax import JaxEngine
 from phasecast.sampling.traces import MOST_BINS, Trace, mcse
 
 

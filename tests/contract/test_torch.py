@@ -19,7 +19,7 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 from torch.utils.data import DataLoader, IterableDataset, TensorDataset  # noqa: E402
 
-from phasecast.sampling.torch_engine import SequentialChains, TorchEngine, TorchOps, fold  # noqa: E402
+from phasecast.sampling.backends.torch import SequentialChains, TorchEngine, TorchOps, fold  # noqa: E402
 
 TUNING = Tuning(0.01, 3.0, 1.0, 100.0, 1.0)
 
@@ -166,7 +166,7 @@ def test_attention_of_torch_itself_runs_all_chains_at_once():
 
 def test_chains_take_turns_where_memory_is_short(monkeypatch):
     wide = TorchEngine(seeded(small), half_square, some_data())
-    monkeypatch.setattr("phasecast.sampling.torch_engine.MOST_MEMORY", 1)
+    monkeypatch.setattr("phasecast.sampling.backends.torch.MOST_MEMORY", 1)
     narrow = TorchEngine(seeded(small), half_square, some_data())
     offsets = np.random.default_rng(0).standard_normal((5, wide.size))
     for one, other in zip(wide.evaluate(offsets), narrow.evaluate(offsets), strict=True):

@@ -10,17 +10,17 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from phasecast.features.decoupled import decoupled
-from phasecast.features.dmft import dmft
-from phasecast.features.fixed_point import fixed_point
-from phasecast.features.forecast import threshold
-from phasecast.features.mean_field import wide_dmft
-from phasecast.features.neuron import Network
-from phasecast.features.quadrature import initial_laws
-from phasecast.features.simulate import descend, draw_data, lowest_curvatures, over_draws, simulate, walk
-from phasecast.features.spectrum import hessian_spectrum
-from phasecast.features.targets import target
-from phasecast.features.wide import wide_step_laws
+from phasecast.features.curvature.decoupled import decoupled
+from phasecast.features.curvature.dmft import dmft
+from phasecast.features.curvature.fixed_point import fixed_point
+from phasecast.features.curvature.quadrature import initial_laws
+from phasecast.features.curvature.wide_dmft import wide_dmft
+from phasecast.features.curvature.wide_first_step import wide_step_laws
+from phasecast.features.hessian_spectrum import hessian_spectrum
+from phasecast.features.setting.network import Network
+from phasecast.features.setting.target import target
+from phasecast.features.simulation.descent import descend, draw_data, lowest_curvatures, over_draws, simulate, walk
+from phasecast.features.threshold import threshold
 
 pytestmark = pytest.mark.bare
 

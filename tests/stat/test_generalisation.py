@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from phasecast.core.results import Status
-from phasecast.posterior import feature_networks as nets
-from phasecast.posterior import generalisation as gen
+from phasecast.posterior.last_layers import feature_networks as nets
+from phasecast.posterior.last_layers import generalisation as gen
 
 SIZES = (200, 1000)
 

@@ -9,7 +9,7 @@ import pytest
 
 from phasecast.core.errors import BadInput
 from phasecast.core.results import Comparison, Status, Verdict
-from phasecast.grokking.laws import decay_law, straight_line
+from phasecast.grokking.analysis.decay_fits import decay_law, straight_line
 from phasecast.lab import run
 
 RATES = np.geomspace(1e-3, 2e-2, 8)
@@ -74,7 +74,7 @@ def test_the_effective_width_settles_when_trained_on(tmp_path, p, k_eff):
 @pytest.mark.slow
 def test_the_critical_size_of_the_training_set(tmp_path):
     found = run("grokking-data", store=tmp_path, quiet=True)
-    from phasecast.lab.recipes.grokking_data import accuracies
+    from phasecast.studies.grokking.data import accuracies
 
     for p, (ratios, values) in accuracies(found.spec, found.results()).items():
         mean = values.mean(axis=1)

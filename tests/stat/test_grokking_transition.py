@@ -9,8 +9,8 @@ import pytest
 
 from phasecast.core.errors import BadInput
 from phasecast.core.results import Result, Status
-from phasecast.grokking.mirror import mirror
-from phasecast.grokking.transition import Transition, fall_after_peak, in_order, transition
+from phasecast.grokking.analysis.mirroring import mirror
+from phasecast.grokking.analysis.transition import Transition, fall_after_peak, in_order, transition
 
 
 def sigmoid(x: np.ndarray, place: float, width: float) -> np.ndarray:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import phasecast as pc
-from phasecast.coefficients.llc_studies import LLCSweep
+from phasecast.coefficients.llc.studies import LLCSweep
 from phasecast.core import Status
 from phasecast.core.errors import BadInput
 from phasecast.models import fourier_solution, gibbs_coefficient, matrix_product, modular_table

@@ -19,7 +19,7 @@ import pytest
 from scipy.special import digamma, polygamma
 
 from phasecast.sampling import KERNELS, Kernel, Tuning, from_blackjax
-from phasecast.sampling.jax_engine import JaxEngine
+from phasecast.sampling.backends.jax import JaxEngine
 from phasecast.sampling.traces import mcse
 
 SCALES = np.array([1.0, 1.3, 1.6])
@@ -120,7 +120,7 @@ def test_a_kernel_has_the_moments_of_its_target_and_not_those_of_another(name, t
 
     RMSprop-SGLD is given a longer memory, without which it has a bias of its own (see below).
     """
-    monkeypatch.setattr("phasecast.sampling.stochastic.MEMORY", 0.9999)
+    monkeypatch.setattr("phasecast.sampling.kernels.stochastic.MEMORY", 0.9999)
     truth, kernel = target(), ALL[name]()
     options = {"thin": 1 if kernel.adjusted else 10, "steps": 1000}
     assert furthest(truth, draws(truth, kernel, STEP[name], **options)) < 4

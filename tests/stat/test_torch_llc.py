@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import phasecast as pc
-from phasecast.coefficients.local import llc
+from phasecast.coefficients.llc.estimate import llc
 
 torch = pytest.importorskip("torch")
 

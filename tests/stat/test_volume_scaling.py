@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from phasecast.coefficients import Coefficient, of_landscape, volume_scaling
-from phasecast.coefficients.volume import fit_volume
+from phasecast.coefficients.small_problems.volume_scaling import fit_volume
 from phasecast.core import Comparison, Problem, Status, Verdict
 from phasecast.core.errors import BadInput
 from phasecast.models import LANDSCAPES

@@ -225,7 +225,7 @@ def test_claims_are_listed_shown_and_verified(command, command_json):
 
 
 def test_a_claim_that_is_not_confirmed_exits_with_3(command, monkeypatch):
-    from phasecast.coefficients import claims
+    from phasecast.claims.grokking_cullen2026 import landscapes as claims
     from phasecast.core import ClaimVerdict, Finding
 
     changed = [claim for claim in claims.CLAIMS if claim.id != "grokking/figure-5"]

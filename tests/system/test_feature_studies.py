@@ -7,13 +7,13 @@ import pytest
 
 from phasecast.core.errors import BadInput
 from phasecast.core.results import Status
-from phasecast.features.law import CurvatureLaw
-from phasecast.features.margins import bounded, first_crossing, margin
+from phasecast.features.curvature.curvature_law import CurvatureLaw
+from phasecast.features.simulation.margins import bounded, first_crossing, margin
 from phasecast.lab import find_recipe
-from phasecast.lab.recipes.feature_grokking import early_share
-from phasecast.lab.recipes.feature_overlap import decay
-from phasecast.lab.recipes.feature_scan import open_settings
 from phasecast.lab.spec import make_spec
+from phasecast.studies.features.late_generalisation import early_share
+from phasecast.studies.features.overlap import decay
+from phasecast.studies.features.scan import open_settings
 
 pytestmark = pytest.mark.bare
 

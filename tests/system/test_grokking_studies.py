@@ -16,8 +16,8 @@ from phasecast.grokking import quadratic, train
 from phasecast.grokking import task as make_task
 from phasecast.lab import LocalEngine, Store, find_recipe, run, sweep
 from phasecast.lab.engines.dask import DaskEngine
-from phasecast.lab.recipes.grokking_severity import peaks
 from phasecast.lab.spec import make_spec
+from phasecast.studies.grokking.severity import peaks
 
 STUDIES = [f"grokking-{name}" for name in ("coefficient", "data", "mirror", "sampler", "severity", "width")]
 DATA = {"p": (11,), "ratios": (1.5, 3.0), "seeds": 2, "width": 48, "lr": 1e-2, "steps": 400}

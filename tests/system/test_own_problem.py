@@ -204,7 +204,7 @@ def test_ordinary_losses_have_the_same_print_in_every_process_and_after_use(proj
     )
     script = (
         "from phasecast.lab import fingerprint; print(fingerprint.of_factory('my_model:factory'));"
-        "from phasecast.lab.reference import load_problem; p = load_problem('my_model:factory');"
+        "from phasecast.core.user_code import load_problem; p = load_problem('my_model:factory');"
         "p.value(p.params + 1.0);"
         "print(fingerprint.of_factory('my_model:factory'))"
     )

@@ -8,9 +8,19 @@ import pytest
 from phasecast.core.errors import BadInput
 from phasecast.core.results import Comparison, Verdict
 from phasecast.lab import run
-from phasecast.lab.recipes.scaling_figure import TITLES, ScalingFigure, plan_of
-from phasecast.lab.recipes.scaling_linear import trained_of
-from phasecast.lab.recipes.scaling_lines import NUMBERS, PREDICTED, PRINTED, SGD, SOLVED, Line, Panel, Plan, comparisons
+from phasecast.studies.online.paper_figures.linear import trained_of
+from phasecast.studies.online.paper_figures.lines import (
+    NUMBERS,
+    PREDICTED,
+    PRINTED,
+    SGD,
+    SOLVED,
+    Line,
+    Panel,
+    Plan,
+    comparisons,
+)
+from phasecast.studies.online.paper_figures.scaling_figure import TITLES, ScalingFigure, plan_of
 
 pytestmark = pytest.mark.bare
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from phasecast import coefficients as c
-from phasecast.coefficients.asymptotics import Basin
+from phasecast.coefficients.free_energy import Basin
 from phasecast.core import Status
 from phasecast.core.errors import BadInput
 

@@ -10,7 +10,7 @@ from scipy.special import logsumexp
 
 from phasecast.core.errors import BadInput
 from phasecast.core.results import Result, Status
-from phasecast.posterior.criteria import criteria, from_arviz, new_data_losses
+from phasecast.posterior.scores.criteria import criteria, from_arviz, new_data_losses
 
 bare = pytest.mark.bare
 

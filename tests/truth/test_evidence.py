@@ -9,9 +9,9 @@ import pytest
 
 from phasecast.core.errors import BadInput
 from phasecast.core.results import Measurement, Result, Status
-from phasecast.posterior import evidence
-from phasecast.posterior.comparison import Scores, compare, in_words
-from phasecast.posterior.criteria import criteria
+from phasecast.posterior.scores import evidence
+from phasecast.posterior.scores.comparison import Scores, compare, in_words
+from phasecast.posterior.scores.criteria import criteria
 
 pytestmark = pytest.mark.bare
 

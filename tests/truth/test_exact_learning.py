@@ -7,10 +7,10 @@ import math
 import numpy as np
 import pytest
 
-from phasecast.coefficients.survey_claims import bayes_errors
+from phasecast.claims.survey_seyoum2025.errors import bayes_errors
 from phasecast.core.errors import BadInput
 from phasecast.posterior import exact_learning as exact
-from phasecast.posterior.criteria import criteria
+from phasecast.posterior.scores.criteria import criteria
 
 pytestmark = pytest.mark.bare
 

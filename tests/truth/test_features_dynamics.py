@@ -12,16 +12,16 @@ import pytest
 from phasecast.core.errors import BadInput, OutsideRegime, Refused
 from phasecast.core.precision import float64
 from phasecast.core.results import Measurement, Status
-from phasecast.features.decoupled import decoupled
-from phasecast.features.dmft import dmft
-from phasecast.features.examples import fresh_loss, pull, stiffness
-from phasecast.features.fixed_point import fixed_point
-from phasecast.features.neuron import Network
-from phasecast.features.quadrature import one_step_laws
-from phasecast.features.simulate import descend, draw_data, lowest_curvatures
-from phasecast.features.spectrum import hessian_spectrum
-from phasecast.features.success import finite_size, half_success, horizon
-from phasecast.features.targets import target
+from phasecast.features.curvature.decoupled import decoupled
+from phasecast.features.curvature.dmft import dmft
+from phasecast.features.curvature.fixed_point import fixed_point
+from phasecast.features.curvature.per_example import fresh_loss, pull, stiffness
+from phasecast.features.curvature.quadrature import one_step_laws
+from phasecast.features.hessian_spectrum import hessian_spectrum
+from phasecast.features.setting.network import Network
+from phasecast.features.setting.target import target
+from phasecast.features.simulation.descent import descend, draw_data, lowest_curvatures
+from phasecast.features.simulation.success import finite_size, half_success, horizon
 
 pytestmark = pytest.mark.bare
 

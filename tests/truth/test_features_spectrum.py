@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from phasecast.core.errors import BadInput, OutsideRegime
 from phasecast.core.precision import float64
-from phasecast.features.dmft import dmft
-from phasecast.features.law import CurvatureLaw
-from phasecast.features.neuron import Network
-from phasecast.features.quadrature import (
+from phasecast.features.curvature.curvature_law import CurvatureLaw
+from phasecast.features.curvature.dmft import dmft
+from phasecast.features.curvature.methods import drawn as drawn_from
+from phasecast.features.curvature.quadrature import (
     curvature_floor,
     find_breaks,
     gaussian_points,
@@ -22,10 +22,10 @@ from phasecast.features.quadrature import (
     one_step_laws,
     settled_laws,
 )
-from phasecast.features.routes import drawn as drawn_from
-from phasecast.features.spectrum import density, hessian_spectrum, stieltjes
-from phasecast.features.targets import target
-from phasecast.features.thresholds import crossing, outlier_set, scalar_threshold, scan
+from phasecast.features.hessian_spectrum import density, hessian_spectrum, stieltjes
+from phasecast.features.outliers import crossing, outlier_set, scalar_threshold, scan
+from phasecast.features.setting.network import Network
+from phasecast.features.setting.target import target
 
 pytestmark = pytest.mark.bare
 

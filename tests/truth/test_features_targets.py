@@ -11,10 +11,10 @@ from scipy.stats import norm
 from phasecast.core.errors import BadInput, OutsideRegime
 from phasecast.core.precision import float64
 from phasecast.features.algorithmic import algorithmic_threshold
-from phasecast.features.expressions import FUNCTIONS
-from phasecast.features.functions import ACTIVATIONS, LOSSES, activation, loss
-from phasecast.features.neuron import Network
-from phasecast.features.targets import PRESETS, target
+from phasecast.features.setting.expressions import FUNCTIONS
+from phasecast.features.setting.functions import ACTIVATIONS, LOSSES, activation, loss
+from phasecast.features.setting.network import Network
+from phasecast.features.setting.target import PRESETS, target
 
 pytestmark = pytest.mark.bare
 

@@ -10,9 +10,18 @@ import pytest
 from phasecast.core.errors import BadInput
 from phasecast.core.precision import float64
 from phasecast.core.results import Measurement, Status
-from phasecast.grokking.basins import crossing, free_energies
-from phasecast.grokking.hidden import centred
-from phasecast.grokking.predictions import (
+from phasecast.grokking.theory.basin_competition import crossing, free_energies
+from phasecast.grokking.theory.fourier_features import best_frequency, kernel_change, neuron_spectra, power, weight_norm
+from phasecast.grokking.theory.gradient_signal import (
+    climb,
+    energy,
+    fourier_energy,
+    gradient_signal,
+    ridge_signal,
+    wide_scale,
+)
+from phasecast.grokking.theory.pair_features import centred
+from phasecast.grokking.theory.predictions import (
     exact_lines,
     gauss_newton,
     gauss_newton_sampled,
@@ -20,9 +29,7 @@ from phasecast.grokking.predictions import (
     nonlinearity,
     rank_from_eigenvalues,
 )
-from phasecast.grokking.ridge import ridge_solution
-from phasecast.grokking.signal import climb, energy, fourier_energy, gradient_signal, ridge_signal, wide_scale
-from phasecast.grokking.spectra import best_frequency, kernel_change, neuron_spectra, power, weight_norm
+from phasecast.grokking.theory.ridge import ridge_solution
 from phasecast.models import fourier_solution, modular_table, quadratic_network
 
 

@@ -17,8 +17,8 @@ from phasecast.coefficients import (
     temperature_ladder,
     volume_scaling,
 )
-from phasecast.coefficients.ladder import NBETAS, fit_ladder, ladder
-from phasecast.coefficients.volume import EPSILONS, fit_volume, volume_sampler
+from phasecast.coefficients.small_problems.temperature_quadrature import NBETAS, fit_ladder, ladder
+from phasecast.coefficients.small_problems.volume_scaling import EPSILONS, fit_volume, volume_sampler
 from phasecast.core import Comparison, Problem, Status, Verdict
 from phasecast.core.errors import BadInput, OutsideRegime
 from phasecast.models import LANDSCAPES, Landscape

@@ -9,9 +9,9 @@ import pytest
 
 from phasecast.core.errors import BadInput
 from phasecast.core.results import Result, Status
-from phasecast.posterior import feature_networks as nets
-from phasecast.posterior import generalisation as gen
-from phasecast.posterior import last_layers as last
+from phasecast.posterior.last_layers import feature_networks as nets
+from phasecast.posterior.last_layers import generalisation as gen
+from phasecast.posterior.last_layers import last_layer_posteriors as last
 
 pytestmark = pytest.mark.bare
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from phasecast.coefficients import ideal, monomial, newton, sum_of_powers, volume_scaling
-from phasecast.coefficients.polynomial import parse
+from phasecast.coefficients.exact.polynomial import parse
 from phasecast.core import Comparison, Problem, Verdict
 from phasecast.core.errors import BadInput
 

@@ -6,12 +6,10 @@ import numpy as np
 import pytest
 
 from phasecast.core.errors import BadInput
-from phasecast.online.asymptotics import asymptotic_curve, asymptotic_rates, decay_rates, max_learning_rate
+from phasecast.online.asymptotic_decay import asymptotic_curve, asymptotic_rates, decay_rates, max_learning_rate
 from phasecast.online.dynamics import solve
-from phasecast.online.lengths import measured_length, plateau_length
 from phasecast.online.order_parameters import OrderParameters
-from phasecast.online.spectrum import Spectrum
-from phasecast.online.symmetric_plateau import (
+from phasecast.online.plateau import (
     equal_escape_time,
     equal_plateau,
     escape_rates,
@@ -19,6 +17,8 @@ from phasecast.online.symmetric_plateau import (
     plateau,
     plateaus_of_draws,
 )
+from phasecast.online.plateau_length import measured_length, plateau_length
+from phasecast.online.spectrum import Spectrum
 
 
 def equal_teachers(teachers: int, T: float, D: float) -> np.ndarray:

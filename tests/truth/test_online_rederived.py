@@ -11,15 +11,15 @@ from scipy.optimize import minimize
 
 from phasecast.core.errors import OutsideRegime
 from phasecast.core.precision import float64
-from phasecast.online import asymptotics
-from phasecast.online.asymptotics import asymptotic_curve, max_learning_rate
+from phasecast.online import asymptotic_decay as asymptotics
+from phasecast.online.asymptotic_decay import asymptotic_curve, max_learning_rate
 from phasecast.online.dynamics import solve, solve_many
 from phasecast.online.feature_scaling import integral_curve, rotated_floor
-from phasecast.online.lengths import plateau_length
 from phasecast.online.linear import secular_weights
 from phasecast.online.order_parameters import OrderParameters
+from phasecast.online.plateau import escape_rates, plateau
+from phasecast.online.plateau_length import plateau_length
 from phasecast.online.spectrum import Spectrum
-from phasecast.online.symmetric_plateau import escape_rates, plateau
 
 mp = pytest.importorskip("mpmath")
 

@@ -7,9 +7,9 @@ import pytest
 
 from phasecast.core.errors import BadInput
 from phasecast.posterior import tempered
-from phasecast.posterior.exact import exact
-from phasecast.posterior.models import deep_linear, linear, linear_data, mixture, monomial
-from phasecast.posterior.networks import two_layer
+from phasecast.posterior.exact_evidence import exact
+from phasecast.posterior.zoo.known_models import deep_linear, linear, linear_data, mixture, monomial
+from phasecast.posterior.zoo.two_layer import two_layer
 from phasecast.sampling.traces import mcse
 
 pytestmark = [pytest.mark.bare, pytest.mark.timeout(1200)]
@@ -118,7 +118,7 @@ def test_gibbs_on_linear_regression_draws_independently_from_the_exact_posterior
 
 
 def test_the_pointwise_log_likelihood_sums_to_the_loss_and_new_data_are_not_compiled_again():
-    from phasecast.posterior.walkers import compiled
+    from phasecast.sampling.tempering import compiled
 
     def go(seed):
         data = linear_data([[[1.0, -0.5]]], 50, seed=seed)

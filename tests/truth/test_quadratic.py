@@ -15,7 +15,7 @@ from phasecast.coefficients import (
     quadratic,
     rank_mod_prime,
 )
-from phasecast.coefficients.quadratic_networks import generic_rank
+from phasecast.coefficients.exact.quadratic_networks import generic_rank
 from phasecast.core.errors import BadInput, OutsideRegime
 from phasecast.models import fourier_solution, modular_table, quadratic_network
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from phasecast.posterior.comparison import compare, in_words
-from phasecast.posterior.models import linear, linear_data, reduced_rank
-from phasecast.posterior.scoring import score
+from phasecast.posterior.scores.comparison import compare, in_words
+from phasecast.posterior.scores.scoring import score
+from phasecast.posterior.zoo.known_models import linear, linear_data, reduced_rank
 
 pytestmark = pytest.mark.bare
 

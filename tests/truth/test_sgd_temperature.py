@@ -8,8 +8,8 @@ import math
 import numpy as np
 import pytest
 
+from phasecast.claims.grokking_cullen2026.sgd import half_square, regression, run_sgd
 from phasecast.coefficients import sgd_temperature
-from phasecast.coefficients.sgd_claims import half_square, regression, run_sgd
 from phasecast.core import Status
 from phasecast.core.errors import BadInput, Refused
 

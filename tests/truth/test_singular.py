@@ -7,8 +7,9 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+import phasecast.posterior as singular
 from phasecast.core.errors import BadInput
-from phasecast.posterior import singular
+from phasecast.posterior.singularity import relu_network
 
 pytestmark = pytest.mark.bare
 
@@ -27,7 +28,7 @@ def test_lemma_a1_a_unit_can_be_rescaled(widths, layer, unit):
     direction = singular.scaling_direction(layers, layer, unit)
     assert singular.change_along(layers, direction, INPUTS) < 1e-12
     here, there = (
-        np.asarray(singular.relu_network(one, INPUTS)) for one in (layers, singular.rescale(layers, layer, unit, 3.7))
+        np.asarray(relu_network(one, INPUTS)) for one in (layers, singular.rescale(layers, layer, unit, 3.7))
     )
     np.testing.assert_allclose(there, here, rtol=2e-4, atol=2e-5)
     direction[-1][0][:] += 0.1  # another direction is no symmetry
@@ -37,7 +38,7 @@ def test_lemma_a1_a_unit_can_be_rescaled(widths, layer, unit):
 def test_a_relu_network_is_singular_and_loses_a_direction_for_each_unit():
     angles = 2 * np.pi * np.arange(3) / 3
     layers = [(np.stack([np.cos(angles), np.sin(angles)], axis=1), np.full(3, -0.3)), (np.ones((1, 3)), np.zeros(1))]
-    found = singular.singularity(lambda w, x: singular.relu_network(w, x), layers, INPUTS)
+    found = singular.singularity(lambda w, x: relu_network(w, x), layers, INPUTS)
     assert found.parameters == 13
     assert found.fisher_rank.rank == found.hessian_rank.rank == 13 - 3
     assert found.singular

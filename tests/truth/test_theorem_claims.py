@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from phasecast.coefficients.survey_claims import bayes_errors, hinge_evidence
-from phasecast.coefficients.theorem_claims import volume_slope
+from phasecast.claims.grokking_cullen2026.theorems import volume_slope
+from phasecast.claims.survey_seyoum2025.errors import bayes_errors, hinge_evidence
 
 
 def test_bayes_errors_are_those_of_a_conjugate_posterior():

@@ -1,16 +1,14 @@
 """What is λ here? Exact learning coefficients, ranks of Jacobians, and two ways to measure λ in small problems."""
 
-from phasecast.coefficients.asymptotics import (
-    Basin,
-    add,
-    critical_sample_size,
-    free_energy,
-    generalisation_error,
-    product,
-    union,
+from phasecast.coefficients.exact.coefficient import Coefficient
+from phasecast.coefficients.exact.jacobian_rank import (
+    Rank,
+    feature_span,
+    jacobian_rank,
+    ntk_coefficient,
+    rank_mod_prime,
 )
-from phasecast.coefficients.coefficient import Coefficient
-from phasecast.coefficients.known_models import (
+from phasecast.coefficients.exact.known_models import (
     catalogue,
     factor_analysis,
     mixture,
@@ -19,16 +17,24 @@ from phasecast.coefficients.known_models import (
     symmetric_factorisation,
     tanh,
 )
-from phasecast.coefficients.ladder import temperature_ladder
-from phasecast.coefficients.linear_networks import deep_linear, reduced_rank
-from phasecast.coefficients.newton_polyhedra import ideal, newton
-from phasecast.coefficients.point_bounds import Bounds, bounds
-from phasecast.coefficients.quadratic_networks import modular_addition, quadratic
-from phasecast.coefficients.rank import Rank, feature_span, jacobian_rank, ntk_coefficient, rank_mod_prime
-from phasecast.coefficients.reparametrisation import reparametrise
+from phasecast.coefficients.exact.linear_networks import deep_linear, reduced_rank
+from phasecast.coefficients.exact.monomials import monomial, of_landscape, sum_of_powers
+from phasecast.coefficients.exact.newton_polyhedra import ideal, newton
+from phasecast.coefficients.exact.point_bounds import Bounds, bounds
+from phasecast.coefficients.exact.quadratic_networks import modular_addition, quadratic
+from phasecast.coefficients.exact.reparametrisation import reparametrise
+from phasecast.coefficients.free_energy import (
+    Basin,
+    add,
+    critical_sample_size,
+    free_energy,
+    generalisation_error,
+    product,
+    union,
+)
 from phasecast.coefficients.sgd_temperature import sgd_temperature
-from phasecast.coefficients.theory import monomial, of_landscape, sum_of_powers
-from phasecast.coefficients.volume import volume_scaling
+from phasecast.coefficients.small_problems.temperature_quadrature import temperature_ladder
+from phasecast.coefficients.small_problems.volume_scaling import volume_scaling
 
 __all__ = [
     "Basin",

@@ -1,17 +1,18 @@
 """How much data to learn? The ratio n/d at which gradient descent starts to see the hidden directions."""
 
 from phasecast.features.algorithmic import algorithmic_threshold
-from phasecast.features.decoupled import decoupled
-from phasecast.features.dmft import Trajectory, dmft
-from phasecast.features.fixed_point import FixedPoint, fixed_point
-from phasecast.features.forecast import threshold
-from phasecast.features.functions import activation, loss
-from phasecast.features.law import CurvatureLaw
-from phasecast.features.mean_field import WideTrajectory, wide_dmft
-from phasecast.features.neuron import Network
-from phasecast.features.quadrature import initial_laws, one_step_laws
-from phasecast.features.result import Threshold
-from phasecast.features.simulate import (
+from phasecast.features.curvature.curvature_law import CurvatureLaw
+from phasecast.features.curvature.decoupled import decoupled
+from phasecast.features.curvature.dmft import Trajectory, dmft
+from phasecast.features.curvature.fixed_point import FixedPoint, fixed_point
+from phasecast.features.curvature.quadrature import initial_laws, one_step_laws
+from phasecast.features.curvature.wide_dmft import WideTrajectory, wide_dmft
+from phasecast.features.hessian_spectrum import HessianSpectrum, Outlier, density, hessian_spectrum, stieltjes
+from phasecast.features.outliers import outlier_set, scalar_threshold
+from phasecast.features.setting.functions import activation, loss
+from phasecast.features.setting.network import Network
+from phasecast.features.setting.target import PRESETS, Target, target
+from phasecast.features.simulation.descent import (
     Data,
     Descent,
     Extremes,
@@ -21,10 +22,9 @@ from phasecast.features.simulate import (
     over_draws,
     simulate,
 )
-from phasecast.features.spectrum import HessianSpectrum, Outlier, density, hessian_spectrum, stieltjes
-from phasecast.features.success import finite_size, half_success, successes
-from phasecast.features.targets import PRESETS, Target, target
-from phasecast.features.thresholds import outlier_set, scalar_threshold
+from phasecast.features.simulation.success import finite_size, half_success, successes
+from phasecast.features.threshold import threshold
+from phasecast.features.threshold_result import Threshold
 
 __all__ = [
     "PRESETS",

@@ -15,9 +15,9 @@ from scipy.special import ndtri
 
 from phasecast.core.errors import OutsideRegime
 from phasecast.core.results import Prediction
-from phasecast.features.evaluate import evaluate
-from phasecast.features.quadrature import find_breaks, gaussian_points, panels
-from phasecast.features.targets import Target, target
+from phasecast.features.curvature.compiled import evaluate
+from phasecast.features.curvature.quadrature import find_breaks, gaussian_points, panels
+from phasecast.features.setting.target import Target, target
 
 FINE = 40_000  # points of z without noise
 CELLS = 4000  # of y without noise; one holds about ten points

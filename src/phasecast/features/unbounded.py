@@ -16,12 +16,12 @@ import numpy as np
 
 from phasecast.core.errors import Refused
 from phasecast.core.results import Status
-from phasecast.features.neuron import Network
-from phasecast.features.result import Threshold
-from phasecast.features.routes import Laws, Route, drawn
-from phasecast.features.spectrum import hessian_spectrum
-from phasecast.features.targets import Target
-from phasecast.features.thresholds import least_margin, scan
+from phasecast.features.curvature.methods import Laws, Route, drawn
+from phasecast.features.hessian_spectrum import hessian_spectrum
+from phasecast.features.outliers import least_margin, scan
+from phasecast.features.setting.network import Network
+from phasecast.features.setting.target import Target
+from phasecast.features.threshold_result import Threshold
 
 LEVELS = (1e-2, 1e-3, 1e-4)  # quantiles of G to which its lowest values are raised
 DIMENSIONS = (300, 1000, 3000)

@@ -1,12 +1,20 @@
 """Experiments that are stored, survive being killed, and are never computed twice."""
 
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
 from phasecast.lab.engines.local import LocalEngine
-from phasecast.lab.recipe import RECIPES, Captioned, Chunk, Conclusion, Recipe, find_recipe
+from phasecast.lab.recipe import Captioned, Chunk, Conclusion, Recipe, find_recipe, shipped
 from phasecast.lab.runs import Run, load, resume, run
 from phasecast.lab.spec import DataFile, Factory, Spec
 from phasecast.lab.store import Store
 from phasecast.lab.sweeps import Sweep, Swept, make_sweep, read_sweep, sweep
 from phasecast.lab.tables import Table
+
+if TYPE_CHECKING:
+    RECIPES: Mapping[str, str]
 
 __all__ = [
     "RECIPES",
@@ -31,3 +39,9 @@ __all__ = [
     "run",
     "sweep",
 ]
+
+
+def __getattr__(name: str) -> Mapping[str, str]:
+    if name == "RECIPES":  # found when it is needed: the studies are built on top of this package
+        return shipped()
+    raise AttributeError(f"module 'phasecast.lab' has no attribute '{name}'")

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from phasecast.core.errors import BadInput
-from phasecast.lab.reference import digest_of, is_installed, load_problem, own_sources
+from phasecast.core.user_code import digest_of, is_installed, load_problem, own_sources
 
 
 def of_factory(reference: str) -> str:

@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from phasecast.core import codec
+from phasecast.core import codec, user_code
 from phasecast.core.errors import BadInput, unknown
 from phasecast.core.results import Comparison, Measurement, Prediction, Result, Status, show
-from phasecast.lab import fingerprint, reference
+from phasecast.lab import fingerprint
 from phasecast.lab.spec import Spec
 from phasecast.lab.tables import Rows, Table
 
@@ -145,30 +145,13 @@ class Recipe:
         return fingerprint.of_source(self.name) if ":" in self.name else None
 
 
-RECIPES: dict[str, str] = {
-    "feature-diagram": "phasecast.lab.recipes.feature_diagram",
-    "feature-grokking": "phasecast.lab.recipes.feature_grokking",
-    "feature-overlap": "phasecast.lab.recipes.feature_overlap",
-    "feature-scan": "phasecast.lab.recipes.feature_scan",
-    "feature-spectrum": "phasecast.lab.recipes.feature_spectrum",
-    "feature-success": "phasecast.lab.recipes.feature_success",
-    "generalisation": "phasecast.lab.recipes.generalisation",
-    "grokking": "phasecast.lab.recipes.grokking",
-    "grokking-coefficient": "phasecast.lab.recipes.grokking_coefficient",
-    "grokking-data": "phasecast.lab.recipes.grokking_data",
-    "grokking-mirror": "phasecast.lab.recipes.grokking_mirror",
-    "grokking-sampler": "phasecast.lab.recipes.grokking_sampler",
-    "grokking-severity": "phasecast.lab.recipes.grokking_severity",
-    "grokking-width": "phasecast.lab.recipes.grokking_width",
-    "learning-curves": "phasecast.lab.recipes.learning_curves",
-    "linear-features": "phasecast.lab.recipes.linear_features",
-    "llc": "phasecast.lab.recipes.local_coefficient",
-    "rlct-linear": "phasecast.lab.recipes.rlct_linear",
-    "rlct-relu": "phasecast.lab.recipes.rlct_relu",
-    "scaling-figure": "phasecast.lab.recipes.scaling_figure",
-    "toy-landscapes": "phasecast.lab.recipes.toy_landscapes",
-}
-"""The recipes we ship: name to module, imported when asked for."""
+SHIPPED = "phasecast.studies"
+"""The package that lists our recipes, name to module; looked up by name because it is built on top of the lab."""
+
+
+def shipped() -> Mapping[str, str]:
+    """The recipes we ship: name to module."""
+    return importlib.import_module(SHIPPED).RECIPES
 
 
 def find_recipe(name: str | Recipe) -> Recipe:
@@ -176,12 +159,13 @@ def find_recipe(name: str | Recipe) -> Recipe:
     if isinstance(name, Recipe):
         return name
     if ":" in name:
-        found = reference.load(name)
+        found = user_code.load(name)
         if not isinstance(found, Recipe):
             raise BadInput(f"'{name}' is a {type(found).__name__}, not a Recipe", "name a phasecast.lab.Recipe")
         if found.name != name:
             raise BadInput(f"the recipe behind '{name}' calls itself '{found.name}'", f"name it '{name}'")
         return found
-    if name not in RECIPES:
-        raise unknown("recipe", name, RECIPES)
-    return importlib.import_module(RECIPES[name]).RECIPE
+    recipes = shipped()
+    if name not in recipes:
+        raise unknown("recipe", name, recipes)
+    return importlib.import_module(recipes[name]).RECIPE

@@ -1,12 +1,13 @@
 """How fast does it learn? Exact learning curves of two-layer networks on streams of data with any spectrum."""
 
-from phasecast.online.asymptotics import (
+from phasecast.online.asymptotic_decay import (
     asymptotic_curve,
     asymptotic_rates,
     decay_rates,
     max_learning_rate,
     scaling_exponent,
 )
+from phasecast.online.curve import Forecast, curve
 from phasecast.online.dynamics import generalisation_error, solve, solve_many
 from phasecast.online.feature_scaling import (
     feature_floor,
@@ -15,9 +16,7 @@ from phasecast.online.feature_scaling import (
     rotated_curve,
     rotated_floor,
 )
-from phasecast.online.forecast import Forecast, curve
 from phasecast.online.learning_curve import Curve, mean_curve
-from phasecast.online.lengths import PlateauLength, measured_length, plateau_length
 from phasecast.online.linear import (
     general_curve,
     linear_curve,
@@ -28,9 +27,7 @@ from phasecast.online.linear import (
     stability_limit,
 )
 from phasecast.online.order_parameters import OrderParameters, draw_weights, moment_variance
-from phasecast.online.sgd import load_data, simulate, simulate_data
-from phasecast.online.spectrum import ExponentFit, Spectrum
-from phasecast.online.symmetric_plateau import (
+from phasecast.online.plateau import (
     Plateau,
     equal_escape_time,
     equal_plateau,
@@ -39,6 +36,9 @@ from phasecast.online.symmetric_plateau import (
     plateau,
     plateaus_of_draws,
 )
+from phasecast.online.plateau_length import PlateauLength, measured_length, plateau_length
+from phasecast.online.sgd import load_data, simulate, simulate_data
+from phasecast.online.spectrum import ExponentFit, Spectrum
 
 __all__ = [
     "Curve",

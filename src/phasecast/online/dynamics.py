@@ -28,7 +28,7 @@ import numpy as np
 from phasecast.core.errors import BadInput
 from phasecast.core.precision import float64
 from phasecast.core.results import Status
-from phasecast.online.integrals import i4_contraction
+from phasecast.online.erf_averages import i4_contraction
 from phasecast.online.learning_curve import Curve, check_alphas
 from phasecast.online.order_parameters import OrderParameters
 from phasecast.online.spectrum import Spectrum

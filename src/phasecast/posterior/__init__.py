@@ -1,20 +1,18 @@
 """What will it generalise? Tempered posteriors of singular models, their RLCT, and criteria built on them."""
 
-from phasecast.posterior.comparison import Ranking, Scores, compare
-from phasecast.posterior.criteria import Criteria, criteria, from_arviz, new_data_losses
-from phasecast.posterior.evidence import bic, free_energy, temperature_grid, wbic, wbic_beta
-from phasecast.posterior.exact import exact
+from phasecast.posterior.exact_evidence import exact
 from phasecast.posterior.exact_learning import GridModel, learning_errors, power_model, singular_fluctuation
-from phasecast.posterior.feature_networks import Training
 from phasecast.posterior.from_numpyro import from_numpyro
-from phasecast.posterior.generalisation import Setting, generalisation_curves, table_setting
+from phasecast.posterior.last_layers.feature_networks import Training
+from phasecast.posterior.last_layers.generalisation import Setting, generalisation_curves, table_setting
 from phasecast.posterior.model import Model
-from phasecast.posterior.models import deep_linear, linear, linear_data, mixture, monomial, reduced_rank
-from phasecast.posterior.networks import network_data, polygon_network, two_layer
 from phasecast.posterior.rlct import rlct
 from phasecast.posterior.rlct_result import RLCT
-from phasecast.posterior.scoring import score
-from phasecast.posterior.singular import (
+from phasecast.posterior.scores.comparison import Ranking, Scores, compare
+from phasecast.posterior.scores.criteria import Criteria, criteria, from_arviz, new_data_losses
+from phasecast.posterior.scores.evidence import bic, free_energy, temperature_grid, wbic, wbic_beta
+from phasecast.posterior.scores.scoring import score
+from phasecast.posterior.singularity import (
     effective_parameters,
     flat_minimum_entropy,
     rescale,
@@ -23,6 +21,8 @@ from phasecast.posterior.singular import (
     singularity,
 )
 from phasecast.posterior.tempered import tempered
+from phasecast.posterior.zoo.known_models import deep_linear, linear, linear_data, mixture, monomial, reduced_rank
+from phasecast.posterior.zoo.two_layer import network_data, polygon_network, two_layer
 
 __all__ = [
     "RLCT",

@@ -19,10 +19,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from phasecast.coefficients.theory import monomial
+from phasecast.coefficients.exact.monomials import monomial
 from phasecast.core.errors import BadInput, unknown, whole_number
 from phasecast.core.results import Measurement
-from phasecast.posterior.criteria import log_sum
+from phasecast.posterior.scores.criteria import log_sum
 
 HALF_WIDTH = 9.0  # posterior widths 1/√n of the mean that the grid of a power model reaches
 NODES = 321

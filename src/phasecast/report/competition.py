@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from phasecast.coefficients.asymptotics import SMALLEST_N, Basin, critical_sample_size
-from phasecast.report.style import style
+from phasecast.coefficients.free_energy import SMALLEST_N, Basin, critical_sample_size
+from phasecast.figures.style import style
 
 COLOURS = {"a": "#0072B2", "b": "#D55E00"}
 WIDEST = 3.0  # decades to either side of the crossings

@@ -13,13 +13,13 @@ from typing import Any
 
 from phasecast.core.errors import BadInput
 from phasecast.core.results import Status
+from phasecast.figures.style import inline, style, to_svg
 from phasecast.lab.files import disk_errors, write_atomically
 from phasecast.lab.recipe import Captioned, Recipe, Row
 from phasecast.lab.runs import Run
 from phasecast.lab.store import FINISHED, Store
 from phasecast.lab.sweeps import recall
 from phasecast.report.figures import across_runs
-from phasecast.report.style import inline, style, to_svg
 
 _MARKS = {
     "agrees": ("good", "✓"),

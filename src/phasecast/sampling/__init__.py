@@ -1,11 +1,11 @@
 """How chains move: kernels with one contract, for JAX and for PyTorch."""
 
-from phasecast.sampling.fixed import Fixed
-from phasecast.sampling.hmc import hmc, mala
-from phasecast.sampling.kernel import Kernel, Tuning
-from phasecast.sampling.langevin import langevin
-from phasecast.sampling.stochastic import rmsprop_sgld, sgld, sgnht
-from phasecast.sampling.through_blackjax import from_blackjax, mclmc, nuts
+from phasecast.sampling.kernels.blackjax import from_blackjax, mclmc, nuts
+from phasecast.sampling.kernels.fixed_step import Fixed
+from phasecast.sampling.kernels.hmc import hmc, mala
+from phasecast.sampling.kernels.kernel import Kernel, Tuning
+from phasecast.sampling.kernels.langevin import langevin
+from phasecast.sampling.kernels.stochastic import rmsprop_sgld, sgld, sgnht
 
 KERNELS = {
     "hmc": hmc,

@@ -1,0 +1,11 @@
+"""What the papers claim and what we found, one folder per paper.
+
+>>> from phasecast import claims
+>>> claims.find("survey/lambda-is-min").verdict
+<ClaimVerdict.HOLDS_CORRECTED: 'holds with a correction'>
+"""
+
+from phasecast.claims.registry import Verification, all_claims, find, verify
+from phasecast.core.claim import Claim, ClaimVerdict, Finding, RecipeCheck
+
+__all__ = ["Claim", "ClaimVerdict", "Finding", "RecipeCheck", "Verification", "all_claims", "find", "verify"]

@@ -1,0 +1,1 @@
+"""Wang & Montanari 2026: thresholds of feature learning."""

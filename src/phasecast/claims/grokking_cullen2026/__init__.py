@@ -1,0 +1,1 @@
+"""Cullen et al. 2026: grokking as a transition between basins."""

@@ -1,0 +1,1 @@
+"""Worschech & Rosenow 2024: scaling laws of two-layer networks."""

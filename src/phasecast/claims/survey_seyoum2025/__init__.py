@@ -1,0 +1,1 @@
+"""Seyoum 2025: a survey of singular learning theory."""

@@ -1,0 +1,373 @@
+"""What the survey states about λ and Bayesian errors, and what quadrature and exact posteriors say."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import replace
+from fractions import Fraction
+from typing import NamedTuple
+
+import numpy as np
+
+from phasecast.claims.grokking_cullen2026.networks import SURVEY
+from phasecast.claims.verdicts import all_agree, exact_value, integers, shown, verdict_of
+from phasecast.coefficients.exact.coefficient import Coefficient
+from phasecast.coefficients.exact.jacobian_rank import jacobian_rank
+from phasecast.coefficients.exact.linear_networks import deep_linear
+from phasecast.coefficients.small_problems.temperature_quadrature import fit_ladder, temperature_ladder
+from phasecast.core.claim import Claim, ClaimVerdict, Finding
+from phasecast.core.results import Comparison, Measurement, Prediction, Verdict
+from phasecast.models.landscapes import LANDSCAPES
+
+LADDER_REMAINDER = 5e-4  # a ladder's approach to λ is a pure power, or 1/(log n + c), only to leading order
+
+
+class BayesErrors(NamedTuple):
+    """What :func:`bayes_errors` finds for one sample."""
+
+    generalisation: float
+    training: float
+    gibbs_training: float
+    cross_validation: float
+    variance: float
+
+
+def bayes_errors(means: np.ndarray, prior: np.ndarray, sample: np.ndarray, beta: float = 1.0) -> BayesErrors:
+    """Bg, Bt, Gt, Cv and V of the model N(m(w), 1) where N(0, 1) is true, for a prior on a grid of w.
+
+    With r(x, w) = log p(x|w)/q(x) and E over the posterior at inverse temperature β,
+
+    .. math:: B_g = -E_x \\log E\\,e^{r(x)}, \\quad B_t = -\\tfrac1n \\sum_i \\log E\\,e^{r(x_i)}, \\quad
+              G_t = -\\tfrac1n \\sum_i E\\,r(x_i),
+
+    .. math:: C_v = -\\tfrac1n \\sum_i \\log \\frac{E\\,e^{(1-\\beta) r(x_i)}}{E\\,e^{-\\beta r(x_i)}}, \\quad
+              V = \\sum_i \\mathrm{Var}\\,r(x_i)
+
+    All but V are errors: losses minus the entropy, or its empirical value on the sample.
+    """
+    nodes, weights = np.polynomial.hermite_e.hermegauss(40)
+    at_sample = np.outer(sample, means) - means**2 / 2
+    at_nodes = np.outer(nodes, means) - means**2 / 2
+    tempered = beta * at_sample.sum(axis=0)
+    posterior = prior * np.exp(tempered - tempered.max())
+    posterior = posterior / posterior.sum()
+    generalisation = -(weights @ np.log(np.exp(at_nodes) @ posterior)) / weights.sum()
+    training = -np.mean(np.log(np.exp(at_sample) @ posterior))
+    left_out = np.log(np.exp((1 - beta) * at_sample) @ posterior) - np.log(np.exp(-beta * at_sample) @ posterior)
+    variance = np.sum(at_sample**2 @ posterior - (at_sample @ posterior) ** 2)
+    gibbs = -np.mean(at_sample @ posterior)
+    return BayesErrors(*map(float, (generalisation, training, gibbs, -np.mean(left_out), variance)))
+
+
+def hinge_evidence(units: int, n: np.ndarray, panels: int = 24) -> np.ndarray:
+    """log Z(n) of f(x) = Σ c_j max(x − t_j, 0) on [−1, 1] where f = 0 is true and all t_j are near 0.
+
+    With c ~ N(0, 1) and K = ∫ f² dx = cᵀG(t)c the integral over c is Gaussian,
+
+    .. math:: Z(n) = \\int \\det(1 + 2nG(t))^{-1/2}\\,dt, \\qquad
+              G_{ij} = \\tfrac13 m^3 + \\tfrac12 |t_i - t_j|\\,m^2, \\quad m = 1 - \\max(t_i, t_j)
+
+    and the one over t is done in the logarithm of the gaps between neighbours, from t_1 = 0 on; G is smooth in t_1.
+    """
+    nodes, weights = _log_panels(panels)
+    gaps = np.array(list(itertools.product(nodes / 3, repeat=units - 1)))
+    area = np.prod(list(itertools.product(weights, repeat=units - 1)), axis=1)
+    hinges = np.concatenate([np.zeros((len(gaps), 1)), np.cumsum(gaps, axis=1)], axis=1)
+    left, right = hinges[:, :, None], hinges[:, None, :]
+    m = 1 - np.maximum(left, right)
+    gram = m**3 / 3 + abs(left - right) * m**2 / 2
+    return np.array([np.log(np.sum(area / np.sqrt(np.linalg.det(np.eye(units) + 2 * k * gram)))) for k in n])
+
+
+def _log_panels(panels: int, reach: float = 46.0) -> tuple[np.ndarray, np.ndarray]:
+    """Nodes and weights for ∫₀¹ f(u) du, by Gauss-Legendre panels in log u down to e^(−reach)."""
+    nodes, weights = np.polynomial.legendre.leggauss(16)
+    half = reach / panels / 2
+    s = (2 * half * np.arange(panels)[:, None] + half + half * nodes).ravel()
+    return np.exp(-s), np.tile(half * weights, panels) * np.exp(-s)
+
+
+def _gram_of_monomials(nodes: np.ndarray, weights: np.ndarray, degree: int) -> np.ndarray:
+    """∫ C(x) q(x) dx for the monomials up to ``degree`` in two variables, on a product grid with q in the weights."""
+    x, y = (axis.ravel() for axis in np.meshgrid(nodes, nodes, indexing="ij"))
+    monomials = np.stack([x**a * y**b for a in range(degree + 1) for b in range(degree + 1 - a)])
+    return (monomials * np.outer(weights, weights).ravel()) @ monomials.T
+
+
+def _check_theorem_3() -> Finding:
+    """On a square the constants are the extreme eigenvalues of the moments; for Cauchy inputs there is no upper one."""
+    rng = np.random.default_rng(0)
+    nodes, weights = np.polynomial.legendre.leggauss(24)
+    bounded = True
+    for degree in (1, 2, 3):
+        alphas = np.linalg.eigvalsh(_gram_of_monomials(nodes, weights * (1 + nodes / 2), degree))
+        inputs = rng.uniform(-1, 1, (2, 20_000))
+        density = np.prod(1 + inputs / 2, axis=0) * 4
+        powers = np.stack(
+            [inputs[0] ** a * inputs[1] ** b for a in range(degree + 1) for b in range(degree + 1 - a)], axis=1
+        )
+        coefficients = rng.normal(size=(powers.shape[1], 50))
+        values = (powers @ coefficients) ** 2 * density[:, None] / np.sum(coefficients**2, axis=0)
+        error = values.std(axis=0) / math.sqrt(len(values))
+        bounded = bounded and alphas[0] > 0
+        bounded = bounded and bool(np.all(values.mean(axis=0) > alphas[0] - 4 * error))
+        bounded = bounded and bool(np.all(values.mean(axis=0) < alphas[-1] + 4 * error))
+    reaches = 10.0 ** np.arange(2, 7)
+    moments = [_cauchy_second_moment(reach) for reach in reaches]
+    growth = float(np.polyfit(np.log(reaches), np.log(moments), 1)[0])
+    words = f"between two constants on a square: {bounded}; for Cauchy q ∫ x² q over |x| < R grows like R^{growth:.2f}"
+    return Finding(verdict_of(bounded and growth < 0.5, bounded and abs(growth - 1) < 0.05), words)
+
+
+def _cauchy_second_moment(reach: float) -> float:
+    """∫ x² q(x) dx over |x| < reach for q(x) = 1/(π(1 + x²)), in panels of log x."""
+    nodes, weights = _log_panels(24)
+    return 2 * float(np.sum(weights * reach * (reach * nodes) ** 2 / (math.pi * (1 + (reach * nodes) ** 2))))
+
+
+def _biased_network(w, x):
+    """The composition of A x + B over the layers, input first."""
+    for weight, bias in zip(w["A"], w["B"], strict=True):
+        x = x @ weight.T + bias
+    return x
+
+
+def _check_theorem_4() -> Finding:
+    """Exact ranks where the fibre is smooth, and the evidence of h = a₁(a₂x + b₂) + b₁ at zero, where it is not."""
+    rows = []
+    for widths in ((3, 2, 4), (2, 5, 3), (3, 2, 2, 3)):
+        shapes = list(zip(widths[1:], widths[:-1], strict=True))
+        weights = {
+            "A": [integers(i, *shape) for i, shape in enumerate(shapes)],
+            "B": [integers(9 + i, shape[0]) for i, shape in enumerate(shapes)],
+        }
+        rank = jacobian_rank(_biased_network, weights, integers(3, widths[0] + 3, widths[0]), exact=True).rank
+        rows.append(2 * exact_value(deep_linear(widths, min(widths), bias=True)) == rank)
+
+    # integrating b₁ out of exp(−nK), x ~ N(1/2, 1), leaves (2π/n)^½ ∫ exp(−n(a₁a₂)²/2): λ of the product plus 1/2
+    nodes, area = _log_panels(16)
+    product, n, rng = 0.25 * np.outer(nodes, nodes), 1000.0, np.random.default_rng(0)
+    reduced = math.sqrt(2 * math.pi / n) * float(area @ np.exp(-n * product**2 / 2) @ area)
+    a1, a2, b2, b1 = rng.uniform(-0.5, 0.5, (4, 1_000_000))
+    slope, offset = a1 * a2, a1 * b2 + b1
+    draws = np.exp(-n * (slope**2 + (slope / 2 + offset) ** 2) / 2)
+    comparison = Comparison(
+        Prediction(reduced, source="the bias integrated out", systematic=1e-4 * reduced),
+        Measurement(float(draws.mean()), float(draws.std() / math.sqrt(draws.size))),
+        name="evidence of 1-1-1 with biases at n = 1000",
+    )
+    rest = temperature_ladder(LANDSCAPES["x²y²"].problem())
+    predicted = replace(deep_linear((1, 1, 1), 0, bias=True), systematic=LADDER_REMAINDER)
+    whole = Comparison(
+        predicted,
+        Measurement(float(np.asarray(rest.value)) + 0.5, rest.error, error_kind="quadrature"),
+        name="λ of 1-1-1 with biases",
+    )
+    same_order = predicted.multiplicity == rest.diagnostics["multiplicity"]
+    holds = all(rows) and all_agree([comparison, whole]) and same_order
+    words = f"{sum(rows)} of {len(rows)} exact ranks are twice λ; {shown([comparison, whole])}"
+    return Finding(verdict_of(holds), f"{words}; θ = {rest.diagnostics['multiplicity']}", (comparison, whole))
+
+
+def _check_theorem_6() -> Finding:
+    """One, two and three units on a hinge inside the support, against the sum rule with its linear sub-model."""
+    n = np.logspace(3, 13, 11)
+    comparisons = []
+    for units in (1, 2, 3):
+        fine, coarse = (-np.diff(hinge_evidence(units, n, panels)) / np.diff(np.log(n)) for panels in (24, 12))
+        measured = fit_ladder(fine, abs(fine - coarse), n[1:])
+        printed = replace(deep_linear((2, units, 1), 0), systematic=LADDER_REMAINDER)
+        comparisons.append(Comparison(printed, measured, name=f"units on a hinge: {units}"))
+    kinked = Comparison(
+        Coefficient(Fraction(4, 3), systematic=LADDER_REMAINDER),
+        comparisons[-1].measurement,
+        name="3 units, with the kink",
+    )
+    few = all_agree(comparisons[:2])
+    corrected = few and comparisons[-1].verdict is Verdict.DIFFERS and kinked.verdict is Verdict.AGREES
+    return Finding(verdict_of(all_agree(comparisons), corrected), shown(comparisons), (*comparisons, kinked))
+
+
+def _posteriors(power: int, n: int, datasets: int, beta: float) -> np.ndarray:
+    """Bg, Bt, Gt, Cv, V and the empirical entropy of N(w^power, 1), a column for each dataset."""
+    grid = np.linspace(-1, 1, 161)
+    means = (9 / math.sqrt(n)) * grid**power  # wide enough that nothing is cut off
+    rng = np.random.default_rng([power, n])
+    rows = []
+    for _ in range(datasets):
+        sample = rng.normal(size=n)
+        entropy = np.mean(sample**2) / 2 + math.log(2 * math.pi) / 2
+        rows.append((*bayes_errors(means, np.full(161, 1 / 161), sample, beta), entropy))
+    return np.array(rows).T
+
+
+LAMBDAS = {1: Fraction(1, 2), 2: Fraction(1, 4)}
+
+
+def _check_eq_1() -> Finding:
+    sizes = np.array([50, 200, 800])
+    falls: dict[tuple[str, int, float], float] = {}
+    for power in LAMBDAS:
+        for beta in (1.0, 2.0):
+            means: dict[str, list[float]] = {"printed": [], "ours": []}
+            for n in sizes:
+                _, bt, gibbs, cv, v, _ = _posteriors(power, int(n), 60, beta)
+                means["printed"].append(float(np.mean(abs(cv - (gibbs - beta * v / n)))))
+                means["ours"].append(float(np.mean(abs(cv - (bt + beta * v / n)))))
+            for name, values in means.items():
+                falls[name, power, beta] = -float(np.polyfit(np.log(sizes), np.log(values), 1)[0])
+
+    def fast(name: str) -> bool:
+        return all(fall > (1.9 if beta == 1 else 1.4) for (which, _, beta), fall in falls.items() if which == name)
+
+    words = "; ".join(
+        f"β = {beta:g}, N(w^{power}, 1): |CV − WAIC| falls like n^−{falls['printed', power, beta]:.2f} as printed, "
+        f"n^−{falls['ours', power, beta]:.2f} corrected"
+        for power in LAMBDAS
+        for beta in (1.0, 2.0)
+    )
+    return Finding(verdict_of(fast("printed"), fast("ours")), words)
+
+
+def _check_eq_3() -> Finding:
+    n, datasets = 800, 150
+    ours, printed, spreads = [], [], []
+    for power, value in LAMBDAS.items():
+        for beta in (1.0, 2.0):
+            bg, _, _, cv, v, entropy = _posteriors(power, n, datasets, beta)
+            limit = Prediction(2 * float(value) / beta, source=f"{SURVEY}, eq. (3)", systematic=2 / n)
+            error, loss = n * (bg + cv) - (beta - 1) * v, n * (bg + cv + entropy) - (beta - 1) * v
+            for found, rows, name in ((error, ours, "Cv"), (loss, printed, "CvL")):
+                measured = Measurement(float(found.mean()), float(found.std() / math.sqrt(datasets)))
+                name = f"n(Bg + {name}) − (β−1)V of N(w^{power}, 1) at β = {beta:g}"
+                rows.append(Comparison(limit, measured, name=name))
+        few, many = (_posteriors(power, size, 60, 1.0) for size in (50, n))
+        spreads.append(float(np.std(n * (many[0] + many[3])) / np.std(50 * (few[0] + few[3]))))
+    narrows = max(spreads) < 0.5
+    words = f"{shown(ours)}; {shown(printed[:1])}; the spread between datasets shrinks by {max(spreads):.2f}"
+    return Finding(verdict_of(all_agree(printed) and narrows, all_agree(ours) and narrows), words, (*ours, printed[0]))
+
+
+HEAVY_TAILS = """
+import numpy as np
+moments = []
+for n in (10**3, 10**5):  # quantiles of the Cauchy density 1/(π(1 + x²)), which is positive and continuous
+    x = np.tan(np.pi * ((np.arange(n) + 0.5) / n - 0.5))
+    moments.append(np.mean(x**2))
+print(f"h = wx: ∫ h² q = w² ∫ x² q, which is {moments[0]:.0f}, {moments[1]:.0f}, … w² on finer and finer grids")
+assert moments[1] > 50 * moments[0]
+""".strip()
+
+HINGE = """
+import numpy as np
+from phasecast.coefficients import deep_linear
+from phasecast.claims.survey_seyoum2025.errors import hinge_evidence
+n = np.array([1e11, 1e12])
+slope = -np.diff(hinge_evidence(3, n))[0] / np.log(10)
+printed = deep_linear((2, 3, 1), rank=0).value
+print(f"three units on one hinge: log Z falls with {slope:.3f} log n, the sum rule says {printed}")
+assert slope > printed + 0.3
+""".strip()
+
+WAIC = """
+import numpy as np
+x, w = np.random.default_rng(0).normal(size=100), np.linspace(-1, 1, 401)
+r = np.outer(x, w) - w**2 / 2  # log p(x|w)/q(x) of N(w, 1) against N(0, 1)
+posterior = np.exp(r.sum(axis=0)) / np.sum(np.exp(r.sum(axis=0)))
+gibbs, bayes = -np.mean(r @ posterior), -np.mean(np.log(np.exp(r) @ posterior))
+v = np.sum(r**2 @ posterior - (r @ posterior) ** 2)
+cv = np.mean(np.log(np.exp(-r) @ posterior))
+print(f"n(CV − WAIC) is {100 * cv - 100 * gibbs + v:.2f} as printed, {100 * cv - 100 * bayes - v:.4f} with Bayes and +")
+assert abs(100 * cv - 100 * gibbs + v) > 1 and abs(100 * cv - 100 * bayes - v) < 0.01
+""".strip()
+
+ENTROPY = """
+import numpy as np
+from phasecast.claims.survey_seyoum2025.errors import bayes_errors
+x, w = np.random.default_rng(0).normal(size=400), np.linspace(-0.5, 0.5, 201)
+bg, _, _, cv, _ = bayes_errors(w, np.full(201, 1 / 201), x)
+entropy = np.mean(x**2) / 2 + np.log(2 * np.pi) / 2  # −Σ log q(x_i)/n, the loss CvL is the error Cv plus this
+print(f"2λ = 1; n(Bg + CvL) = {400 * (bg + cv + entropy):.0f}, n(Bg + Cv) = {400 * (bg + cv):.2f}")
+assert abs(400 * (bg + cv) - 1) < 0.2 and 400 * (bg + cv + entropy) > 500
+""".strip()
+
+CLAIMS = (
+    Claim(
+        id="survey/eq-1",
+        source=f"{SURVEY}, definition of WAIC and eq. (1), Theorem 1",
+        statement=(
+            "With WAIC = BtL − (β/n)V and BtL the posterior mean of the loss, WAIC and leave-one-out cross-validation "
+            "differ by O(n^−3/2), and by O(n^−2) at β = 1."
+        ),
+        verdict=ClaimVerdict.HOLDS_CORRECTED,
+        why=(
+            "With the printed sign, or with the Gibbs loss that is printed as BtL, the difference is of order 1/n. The "
+            "expansion is right for cumulants of log p, so Y₁ and Y₃ change sign for f = −log p; Y_k is O(n^(−k/2))."
+        ),
+        ours="WAIC = −(1/n) Σ log E[p(X_i|w)] + (β/n)V, the Bayes training loss plus the variance.",
+        counterexample=WAIC,
+        check=_check_eq_1,
+    ),
+    Claim(
+        id="survey/eq-3",
+        source=f"{SURVEY}, eq. (3): Theorem 2, or Theorem 3 in the heading of its proof",
+        statement="Bg + CvL = (β−1)V/n + 2λ/(βn) + o(1/n), for every dataset in probability.",
+        verdict=ClaimVerdict.HOLDS_CORRECTED,
+        why=(
+            "CvL is a loss and contains the entropy of the sample; the law is one of errors. With exact posteriors of "
+            "a regular model and of one with λ = 1/4 it holds at β = 1 and 2, and the spread between datasets "
+            "vanishes. In the proof E[nBtL] is +∂F/∂β, the Gibbs loss, and the free energy begins with nβ."
+        ),
+        ours="n(Bg + Cv) → 2λ/β + (β−1)V with the errors Bg = BgL − S and Cv = CvL − S_n, S_n = −(1/n) Σ log q(X_i).",
+        counterexample=ENTROPY,
+        check=_check_eq_3,
+    ),
+    Claim(
+        id="survey/theorem-3",
+        source=f"{SURVEY}, Theorem 3 of Aoyagi",
+        statement=(
+            "For a polynomial h in x and a positive continuous q on its support, ∫ h² q is between two positive "
+            "multiples of the squared norm of the coefficients."
+        ),
+        verdict=ClaimVerdict.HOLDS_CORRECTED,
+        why=(
+            "The multiples are the extreme eigenvalues of the matrix of moments. The smallest is positive because no "
+            "polynomial vanishes on a set of positive volume; the largest need not be finite on an unbounded support."
+        ),
+        ours="True if q has finite moments up to twice the degree of h in x, for instance on a compact support.",
+        counterexample=HEAVY_TAILS,
+        check=_check_theorem_3,
+    ),
+    Claim(
+        id="survey/theorem-4",
+        source=f"{SURVEY}, Theorem 4 of Aoyagi",
+        statement=(
+            "Biases in every layer of a linear network add H⁽¹⁾/2, half the number of outputs, to λ of the product of "
+            "its matrices, and leave θ."
+        ),
+        verdict=ClaimVerdict.HOLDS,
+        why=(
+            "The last bias shifts all others away, so it integrates out and leaves the product. This is about what the "
+            "bias adds; λ of the product is Definition 4 with 4 for 4ℓ, at the most degenerate true parameter, not at "
+            "every w*. The covariance of the inputs must have full rank."
+        ),
+        check=_check_theorem_4,
+    ),
+    Claim(
+        id="survey/theorem-6",
+        source=f"{SURVEY}, Theorem 6 of Aoyagi",
+        statement="λ of a ReLU network sums λ of the linear sub-models of its groups of units, and so is θ − 1.",
+        verdict=ClaimVerdict.HOLDS_CORRECTED,
+        why=(
+            "Units on one hinge can cancel as linear maps and still differ between their kinks, where the loss sees "
+            "the cube of the distance. With one or two units that is a higher order, with three it is not: λ = 4/3."
+        ),
+        ours=(
+            "The sum is a lower bound; it is exact for units that are active on the whole support, and for one unit, "
+            "or two of rank 0, on a hinge inside it."
+        ),
+        counterexample=HINGE,
+        check=_check_theorem_6,
+    ),
+)

@@ -1,0 +1,1 @@
+"""Learning coefficients in closed form, exact ranks of Jacobians, and exact bounds."""

@@ -1,0 +1,1 @@
+"""λ̂ of a trained model: the local learning coefficient by sampling."""

@@ -1,0 +1,1 @@
+"""λ of problems with a few parameters, measured without chains: volume scaling and quadrature in temperature."""

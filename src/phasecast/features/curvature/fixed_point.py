@@ -1,0 +1,182 @@
+"""Where does gradient descent end if it does not see the hard directions? The limit t → ∞, where there is one.
+
+While the bulk of the Hessian stays above zero the start is forgotten and the weights settle, at a point that does not
+depend on the learning rate. With f = ∂ℓ/∂V and G = ∂f/∂V of one unit,
+
+.. math::
+    V + \\tfrac{\\alpha}{\\delta} f(V, y) = W, \\quad W = b \\cdot V_{easy} + \\sqrt{q}\\,\\xi, \\qquad
+    q = \\tfrac{\\alpha^2}{\\delta} E f^2, \\quad
+    \\tfrac1\\alpha = E\\Bigl[\\frac{G}{1 + \\alpha G/\\delta}\\Bigr], \\quad E[f V_{easy}] = 0.
+
+α is the sum of the responses R_θ, the Stieltjes transform of the Hessian's spectrum at z = 0; the last equation is a
+gradient that vanishes along the easy directions. It is the stationary form of :mod:`phasecast.features.curvature.dmft`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import root
+
+from phasecast.core.errors import OutsideRegime, Refused, whole_number
+from phasecast.core.results import Measurement, Status
+from phasecast.features.curvature.curvature_law import CurvatureLaw
+from phasecast.features.curvature.per_example import (
+    check_step,
+    curvature_law,
+    few_units,
+    labels,
+    mean_loss,
+    nodes,
+    pull,
+    stiffness,
+)
+from phasecast.features.setting.network import Network
+from phasecast.features.setting.target import Target
+
+STARTS = ((3.0, 0.5), (1.0, 1.0), (10.0, 0.3), (30.0, 2.0))  # (α, q) to search from
+SOLVED = 1e-7  # largest residual of a solution
+NODES = 2**12  # of one set; four sets give α to about 1e-4
+NEWTON = 60  # most steps for V; each shortens its bracket
+EVALUATIONS = 60  # most of the equations from one start
+WAY_OUT = "follow the descent with dmft or decoupled instead"
+
+
+@dataclass(frozen=True, eq=False)
+class FixedPoint:
+    """The end of training.
+
+    Parameters
+    ----------
+    alpha, q: α and the variance of W that is not easy overlap, with the spread over sets of nodes as their error.
+    overlap: shape (k,), Θᵀ Θ_*: b on the easy directions, zero on the hard.
+    train, test: losses, one number each.
+    """
+
+    alpha: Measurement
+    q: Measurement
+    overlap: np.ndarray
+    train: Measurement
+    test: Measurement
+    status: Status
+    reasons: tuple[str, ...]
+    points: CurvatureLaw | None = None
+
+    @property
+    def law(self) -> CurvatureLaw:
+        """The law of G and the hard latents, if there is a fixed point."""
+        if self.points is None:
+            raise Refused(f"there is no fixed point: {'; '.join(self.reasons)}", WAY_OUT)
+        return self.points
+
+
+def fixed_point(network: Network, target: Target, delta: float, *, seeds: int = 4) -> FixedPoint:
+    """The limit t → ∞ for a single unit, refused where the weights do not settle on a convex slope.
+
+    ``seeds`` sets of quasi-random nodes give the error of the averages.
+
+    >>> from phasecast.features.setting.target import target
+    >>> found = fixed_point(Network("softplus", "square"), target("minimum(z**2, 3)"), 12.0, seeds=2)
+    >>> round(float(found.alpha.value), 2)
+    4.75
+    """
+    check_step(delta, 1.0)
+    if few_units(network) != 1:
+        raise OutsideRegime(f"a fixed point of {network.size} units is not known", "use one unit, or decoupled descent")
+    solved: list[_Solution] = []
+    for seed in range(whole_number("seeds", seeds, 2)):
+        found = _solve(network, target, delta, seed)
+        if isinstance(found, str):
+            reasons = (f"{found}; {WAY_OUT}",)
+            nothing = Measurement(math.nan, 0.0, Status.REFUSED, error_kind="quadrature", reasons=reasons)
+            nowhere = np.full(target.latents, math.nan)
+            return FixedPoint(nothing, nothing, nowhere, nothing, nothing, Status.REFUSED, reasons)
+        solved.append(found)
+    numbers = np.array([[one.alpha, one.q] for one in solved])
+    errors = numbers.std(axis=0, ddof=1) / math.sqrt(len(numbers))
+    means = numbers.mean(axis=0)
+    alpha, q = (
+        Measurement(float(value), float(error), error_kind="quadrature", name=name)
+        for value, error, name in zip(means, errors, ("α", "q"), strict=True)
+    )
+    b = np.mean([one.b for one in solved], axis=0)
+    latents, y, W = _fresh(target, means[1], b, nodes(target.latents + 2))
+    V = _settled(network, W, y, means[0] / delta, np.zeros_like(W))[:, None]
+    law = curvature_law(network, target, V, y, latents, route="fixed-point", time=math.inf, delta=float(delta))
+    train, test = mean_loss(network, V[None], y, "train loss"), mean_loss(network, W[None, :, None], y, "test loss")
+    return FixedPoint(alpha, q, target.easy @ b, train, test, Status.OK, (), law)
+
+
+def _fresh(target: Target, q: float, b: np.ndarray, normals: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Latents (n, k), labels (n,) and W (n,) of standard normals (n, k + 2)."""
+    latents, noise, xi = np.split(normals, [target.latents, target.latents + 1], axis=1)
+    W = latents @ target.easy @ b + math.sqrt(q) * xi[:, 0]
+    return latents, labels(target, latents, noise[:, 0]), W
+
+
+@dataclass(frozen=True, eq=False)
+class _Solution:
+    alpha: float
+    q: float
+    b: np.ndarray
+
+
+def _solve(network: Network, target: Target, delta: float, seed: int) -> _Solution | str:
+    """The solution on one set of nodes, or in words why there is none."""
+    k, easy = target.latents, target.easy
+    normals = nodes(k + 2, seed, NODES)
+    V = np.zeros((NODES, 1))  # kept between evaluations, to start Newton from
+
+    def state(unknowns: np.ndarray) -> tuple[float, float, np.ndarray, np.ndarray, np.ndarray]:
+        alpha, q = np.exp(np.clip(unknowns[:2], -12, 12))
+        _, y, W = _fresh(target, q, unknowns[2:], normals)
+        V[:, 0] = _settled(network, W, y, alpha / delta, V[:, 0])
+        return alpha, q, W, pull(network, V, y)[:, 0], stiffness(network, V, y)[:, 0, 0]
+
+    def residuals(unknowns: np.ndarray) -> np.ndarray:
+        alpha, q, _, f, G = state(unknowns)
+        response = alpha * np.mean(G / np.maximum(1 + alpha / delta * G, 1e-3)) - 1
+        return np.array([response, alpha**2 * np.mean(f**2) / (delta * q) - 1, *(f @ normals[:, :k] @ easy / NODES)])
+
+    for alpha, q in STARTS:
+        V[:] = 0
+        start = np.array([math.log(alpha), math.log(q), *np.full(easy.shape[1], 0.1)])
+        found = root(residuals, start, tol=1e-9, options={"maxfev": EVALUATIONS})
+        if not np.isfinite(found.fun).all() or np.max(abs(found.fun)) > SOLVED:
+            continue
+        alpha, q, W, f, G = state(found.x)
+        if np.max(abs(V[:, 0] + alpha / delta * f - W)) > 1e-6 or np.min(1 + alpha / delta * G) <= 0:
+            return "an example has more than one place to settle"
+        if 1 / alpha**2 <= np.mean(G**2 / (1 + alpha / delta * G) ** 2) / delta:
+            return "the bulk of the Hessian reaches below zero, and the start is not forgotten"
+        return _Solution(float(alpha), float(q), found.x[2:])
+    return "no place was found where descent would settle"
+
+
+def _settled(network: Network, W: np.ndarray, y: np.ndarray, pace: float, guess: np.ndarray) -> np.ndarray:
+    """V with V + pace·f(V) = W by Newton's method in a bracket, exact where the left side rises."""
+
+    def left(V: np.ndarray) -> np.ndarray:
+        return V + pace * pull(network, V[:, None], y)[:, 0] - W
+
+    width = 1.0 + abs(W)
+    low, high = W - width, W + width
+    for _ in range(60):
+        outside = (left(low) > 0) | (left(high) < 0)
+        if not outside.any():
+            break
+        width = np.where(outside, 2 * width, width)
+        low, high = W - width, W + width
+    V = np.clip(guess, low, high)
+    for _ in range(NEWTON):
+        value = left(V)
+        low, high = np.where(value < 0, V, low), np.where(value > 0, V, high)
+        if np.max(abs(value)) < 1e-11:
+            break
+        slope = 1 + pace * stiffness(network, V[:, None], y)[:, 0, 0]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            moved = V - value / slope
+        V = np.where((moved > low) & (moved < high), moved, (low + high) / 2)
+    return V

@@ -1,0 +1,140 @@
+"""What does an example do to the weights? Labels, losses, pulls and stiffnesses of many examples at once, in NumPy.
+
+With V = Θᵀx ∈ R^m, the pull is the gradient g = ∂ℓ(f(V), y)/∂V = F/m and the stiffness its Jacobian H = ∂g/∂V,
+
+.. math::
+    H_{ij} = \\tfrac{1}{m}\\bigl(\\delta_{ij}\\, a_i \\ell' \\sigma''_i +
+    \\tfrac{a_i a_j}{m}\\, \\ell'' \\sigma'_i \\sigma'_j\\bigr).
+
+Everything is compiled once for a network and computed in double precision, or single where asked.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from scipy.special import ndtri
+from scipy.stats import qmc
+
+from phasecast.core.errors import BadInput
+from phasecast.core.precision import float64
+from phasecast.core.results import Measurement, Status
+from phasecast.features.curvature.curvature_law import CurvatureLaw
+from phasecast.features.curvature.quadrature import curvature_floor
+from phasecast.features.setting.network import Network
+from phasecast.features.setting.target import Target
+
+NODES = 2**15  # of the quasi-random average over fresh examples
+
+
+def check_step(delta: float, lr: float) -> None:
+    """Bad input unless there are examples and steps."""
+    if not (math.isfinite(delta) and delta > 0):
+        raise BadInput(f"δ is {delta:g}", "use examples per dimension n/d > 0")
+    if not (math.isfinite(lr) and lr > 0):
+        raise BadInput(f"the learning rate is {lr:g}", "use η > 0")
+
+
+def few_units(network: Network) -> int:
+    """m of a network of one to four units."""
+    if network.width == "wide":
+        raise BadInput("a wide network has no m", "use the wide route, or a width from 1 to 4")
+    return network.size
+
+
+def labels(target: Target, latents: np.ndarray, noise: np.ndarray) -> np.ndarray:
+    """y = h(z, ε) of latents (n, k) and standard normals ε (n,)."""
+    with float64():
+        return np.asarray(target.labels(jnp.asarray(latents), jnp.asarray(noise)), dtype=float)
+
+
+def pull(network: Network, V: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """g, shape (n, m)."""
+    with float64():
+        return np.asarray(compiled(network, "pull")(jnp.asarray(V), jnp.asarray(y)))
+
+
+def stiffness(network: Network, V: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """H, shape (n, m, m)."""
+    with float64():
+        return np.asarray(compiled(network, "stiffness")(jnp.asarray(V), jnp.asarray(y)))
+
+
+def losses(network: Network, V: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """ℓ(f(V), y) of V of shape (n, m), shape (n,)."""
+    with float64():
+        return np.asarray(compiled(network, "losses")(jnp.asarray(V), jnp.asarray(y)))
+
+
+def curvature_law(
+    network: Network, target: Target, V: np.ndarray, y: np.ndarray, latents: np.ndarray, **more: Any
+) -> CurvatureLaw:
+    """The law of G and the hard latents at preactivations V, of the block of the unit ``block``."""
+    with float64():
+        G = np.asarray(compiled(network, "curvature")(jnp.asarray(V), jnp.asarray(y)))
+    block = more.get("block", 0)
+    return CurvatureLaw(G[:, block], latents @ target.hard, lowest=infimum(network, target, block), **more)
+
+
+def mean_loss(network: Network, Vs: np.ndarray, y: np.ndarray, name: str, reasons: tuple[str, ...] = ()) -> Measurement:
+    """The average loss at each of several times, Vs of shape (times, n, m), with its standard error."""
+    each = np.stack([losses(network, V, y) for V in Vs])
+    error = each.std(axis=1, ddof=1) / math.sqrt(each.shape[1])
+    return Measurement(each.mean(axis=1), error, Status.REFUSED if reasons else Status.OK, reasons=reasons, name=name)
+
+
+def fresh_loss(network: Network, target: Target, gram: np.ndarray, overlap: np.ndarray) -> float:
+    """E ℓ on fresh examples, which depends on ΘᵀΘ (m, m) and ΘᵀΘ_* (m, k) alone: a quasi-random average.
+
+    >>> from phasecast.features.setting.target import target
+    >>> network = Network("quadratic", "square")  # E (V² − z²)²/2 = 2 for independent V and z
+    >>> round(fresh_loss(network, target("z**2"), np.eye(1), np.zeros((1, 1))), 2)
+    2.0
+    """
+    m, k = overlap.shape
+    normals, noise, xi = np.split(nodes(k + 1 + m), [k, k + 1], axis=1)
+    values, vectors = np.linalg.eigh(gram - overlap @ overlap.T)
+    root = vectors * np.sqrt(np.maximum(values, 0))
+    V = normals @ overlap.T + xi @ root.T
+    return float(losses(network, V, labels(target, normals, noise[:, 0])).mean())
+
+
+@functools.lru_cache(maxsize=64)
+def infimum(network: Network, target: Target, block: int) -> float:
+    """The infimum of G, not of the points of one draw: their edge would depend on how many there are."""
+    return curvature_floor(network, target, block)
+
+
+@functools.lru_cache(maxsize=8)
+def nodes(columns: int, seed: int = 0, count: int = NODES) -> np.ndarray:
+    """Quasi-random standard normals of shape (count, columns), the same at every call."""
+    uniform = qmc.Sobol(columns, rng=np.random.default_rng(seed)).random(count)
+    return ndtri(np.clip(uniform, 1e-12, 1 - 1e-12))
+
+
+@functools.lru_cache(maxsize=64)
+def compiled(network: Network, what: str) -> Any:
+    """One of the functions of (V, y), jitted; arrays decide about its precision."""
+    m = few_units(network)
+
+    def pull(V, y):
+        return network.force(V, y) / m
+
+    def stiffness(V, y):
+        b, a = jnp.asarray(network.b_each, V.dtype), jnp.asarray(network.a_each, V.dtype)
+        lean = a * network.activation.first(V + b) / m
+        bend = a * network.activation.second(V + b) / m
+        prediction = network.predict(V)
+        slope, second = (part(prediction, y)[:, None, None] for part in (network.loss.first, network.loss.second))
+        return second * lean[:, :, None] * lean[:, None, :] + slope * bend[:, :, None] * jnp.eye(m, dtype=V.dtype)
+
+    def losses(V, y):
+        return network.loss(network.predict(V), y)
+
+    chosen = {"pull": pull, "stiffness": stiffness, "losses": losses, "curvature": network.curvature}
+    return jax.jit(chosen[what])

@@ -1,0 +1,1 @@
+"""What is learned by what: targets, activations, losses and the network."""

@@ -1,0 +1,180 @@
+"""Link functions from text, parsed and never evaluated: ``z**2``, ``minimum(z**2, 3)``, ``(z1 > 0)*(z2 > 0)``.
+
+Python's own parser makes the tree; a whitelist of node types, names and functions turns it into a JAX function.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import math
+import operator
+import re
+from collections.abc import Callable
+from typing import Any
+
+from phasecast.core.errors import BadInput, unknown
+
+LONGEST_TEXT = 500
+DEEPEST = 50
+HIGHEST_POWER = 20
+MOST_LATENTS = 3
+_LATENT = re.compile(r"z([0-9]*)")
+HOW = "write a function of z, or of z1, z2, z3, like z**2 or tanh(z1)*z2"
+
+Link = Callable[[Any], Any]
+
+
+def parse_link(text: str) -> tuple[Link, int]:
+    """The function of latents (..., k) that ``text`` writes, and k.
+
+    >>> import numpy as np
+    >>> link, latents = parse_link("z1*z2")
+    >>> latents, float(link(np.array([2.0, 3.0])))
+    (2, 6.0)
+    """
+    if len(text) > LONGEST_TEXT:
+        raise BadInput(f"the target has {len(text)} characters", f"use at most {LONGEST_TEXT}")
+    try:
+        tree = ast.parse(text.strip(), mode="eval").body
+        build = _compile(tree, 0)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        if isinstance(error, BadInput):
+            raise
+        raise BadInput(f"'{text[:60]}' is not an expression", HOW) from None
+    latents = _latents(tree)
+
+    def link(z: Any) -> Any:
+        import jax.numpy as jnp
+
+        z = jnp.asarray(z)
+        names = {f"z{index + 1}": z[..., index] for index in range(latents)}
+        return build({**names, "z": z[..., 0]}) + jnp.zeros_like(z[..., 0])
+
+    return link, latents
+
+
+def _latents(tree: ast.expr) -> int:
+    """k: the highest index used; ``z`` alone is one latent."""
+    called = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}
+    names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and id(node) not in called}
+    used = sorted(name for name in names if _LATENT.fullmatch(name))
+    if not used:
+        raise BadInput("the target is not a function of z", HOW)
+    if "z" in used and len(used) > 1:
+        raise BadInput(f"the target uses z and {used[1]}", "number all of them, z1, z2, z3")
+    indices = [int(name[1:] or 1) for name in used]
+    if min(indices) < 1 or max(indices) > MOST_LATENTS:
+        raise BadInput(f"the target uses {used[-1]}", f"use at most {MOST_LATENTS} latents, z1, z2, z3")
+    return max(indices)
+
+
+def _compile(node: ast.expr, depth: int) -> Callable[[dict[str, Any]], Any]:
+    if depth > DEEPEST:
+        raise BadInput("the target is nested too deeply", "write it flatter")
+    value = _constant(node)
+    if value is not None:
+        return lambda names: value
+    if isinstance(node, ast.Name):
+        if node.id == "pi":
+            return lambda names: math.pi
+        if not _LATENT.fullmatch(node.id):
+            raise BadInput(f"unknown name '{node.id}' in the target", HOW)
+        return operator.itemgetter(node.id)
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd):
+        inner = _compile(node.operand, depth + 1)
+        return inner if isinstance(node.op, ast.UAdd) else (lambda names: -inner(names))
+    if isinstance(node, ast.BinOp):
+        return _binary(node, depth)
+    if isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in _COMPARED:
+        compare = _COMPARED[type(node.ops[0])]
+        left, right = _compile(node.left, depth + 1), _compile(node.comparators[0], depth + 1)
+        return lambda names: compare(left(names), right(names)) * 1.0
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and not node.keywords:
+        if node.func.id not in FUNCTIONS:
+            raise unknown("function", node.func.id, FUNCTIONS)
+        function, count = FUNCTIONS[node.func.id]
+        if len(node.args) != count:
+            raise BadInput(f"{node.func.id} has {len(node.args)} arguments", f"give it {count}")
+        arguments = [_compile(argument, depth + 1) for argument in node.args]
+        return lambda names: function(*(argument(names) for argument in arguments))
+    raise BadInput(f"the target has '{ast.unparse(node)[:40]}', which is no arithmetic", HOW)
+
+
+def _binary(node: ast.BinOp, depth: int) -> Callable[[dict[str, Any]], Any]:
+    left = _compile(node.left, depth + 1)
+    if isinstance(node.op, ast.Pow):
+        negative = isinstance(node.right, ast.UnaryOp) and isinstance(node.right.op, ast.USub)
+        power = _constant(node.right.operand if isinstance(node.right, ast.UnaryOp) else node.right)
+        if power is None or power > HIGHEST_POWER:
+            wrong = "is no plain number" if power is None else "is too large"
+            raise BadInput(f"the exponent '{ast.unparse(node.right)[:40]}' {wrong}", f"use at most {HIGHEST_POWER}")
+        exponent = -power if negative else power
+        return lambda names: _power(left(names), exponent)
+    if type(node.op) not in _ARITHMETIC:
+        raise BadInput(f"the target has '{ast.unparse(node)[:40]}', which is no arithmetic", HOW)
+    right, combine = _compile(node.right, depth + 1), _ARITHMETIC[type(node.op)]
+    return lambda names: combine(left(names), right(names))
+
+
+def _constant(node: ast.expr) -> float | None:
+    """The number that a node writes, or None."""
+    if isinstance(node, ast.Constant) and isinstance(node.value, int | float) and not isinstance(node.value, bool):
+        value = float(node.value)
+        return value if math.isfinite(value) else None
+    return None
+
+
+def _power(base: Any, exponent: float) -> Any:
+    import jax.numpy as jnp
+
+    whole = int(exponent) if exponent == int(exponent) else exponent  # (−2)^2.0 has no derivative in JAX
+    return jnp.asarray(base) ** whole
+
+
+def _numpy(name: str) -> Callable[..., Any]:
+    """A function of ``jax.numpy`` by name, looked up when it is first called."""
+
+    def applied(*arguments: Any) -> Any:
+        import jax.numpy as jnp
+
+        return getattr(jnp, name)(*arguments)
+
+    return applied
+
+
+def _smooth(name: str, *arguments: Any) -> Any:
+    import jax.numpy as jnp
+
+    from phasecast.features.setting.functions import ACTIVATIONS
+
+    return ACTIVATIONS[name](*(jnp.asarray(argument, float) for argument in arguments))
+
+
+def _relu(u: Any) -> Any:
+    import jax.numpy as jnp
+
+    return jnp.maximum(u, 0)
+
+
+_ARITHMETIC: dict[type, Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: lambda left, right: _numpy("divide")(left, right),
+}
+_COMPARED: dict[type, Callable[[Any, Any], Any]] = {
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+}
+FUNCTIONS: dict[str, tuple[Callable[..., Any], int]] = {
+    **{name: (_numpy(name), 1) for name in ("abs", "sqrt", "exp", "log", "sin", "cos", "tanh", "sign")},
+    **{name: (_numpy(name), 2) for name in ("minimum", "maximum")},
+    "min": (_numpy("minimum"), 2),
+    "max": (_numpy("maximum"), 2),
+    **{name: (functools.partial(_smooth, name), 1) for name in ("gelu", "softplus", "swish", "erf")},
+    "relu": (_relu, 1),
+}
+"""What an expression may call, with the number of arguments."""

@@ -1,0 +1,1 @@
+"""Gradient descent in d dimensions, its Hessian and its successes."""

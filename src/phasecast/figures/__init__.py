@@ -1,0 +1,1 @@
+"""How every figure looks: palette, style and small drawing helpers, below the science so that science can plot."""

@@ -1,0 +1,1 @@
+"""What a training did: its curves, transitions, decays and checkpoints, measured."""

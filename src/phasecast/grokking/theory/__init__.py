@@ -1,0 +1,1 @@
+"""What theory says about grokking: exact λ along training, ridge solutions, gradient signal, competing basins."""

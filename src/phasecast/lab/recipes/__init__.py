@@ -1,1 +1,0 @@
-"""The recipes we ship, one module each, with a ``RECIPE``; listed in :mod:`phasecast.lab.recipe`."""

@@ -1,0 +1,1 @@
+"""Networks with Bayesian last layers, and what that does to generalisation."""

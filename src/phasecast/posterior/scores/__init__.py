@@ -1,0 +1,1 @@
+"""How well will it predict? Criteria from draws, free energies, and comparisons of models."""

@@ -1,0 +1,1 @@
+"""Models to try posteriors on: those with a known λ, and those of the papers."""

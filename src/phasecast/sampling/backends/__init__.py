@@ -1,0 +1,1 @@
+"""Where chains are computed: the same kernels on JAX and on PyTorch."""

@@ -1,0 +1,70 @@
+"""What the recipes about feature learning share: a network, a target, a learning rate."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from phasecast.lab.spec import Spec
+
+if TYPE_CHECKING:
+    from phasecast.features.setting.network import Network
+    from phasecast.features.setting.target import Target
+
+
+class Setting(Spec):
+    """What is learned, by which unit, how fast; with ``scale = "paper"`` in the dimensions of the slides."""
+
+    PAPER: ClassVar[Mapping[str, Any]] = {}
+    """What ``scale = "paper"`` sets, where it is not given."""
+
+    scale: Literal["laptop", "paper"] = Field(
+        "laptop", description="laptop: minutes; paper: large dimensions, hours, for what is not given"
+    )
+    target: str = Field("z**2", description="the labels as an expression in z, or z1, z2, z3")
+    noise: float = Field(0.0, ge=0, description="standard deviation of noise on the labels")
+    activation: str = Field("gelu", description="of the unit")
+    loss: str = Field("pseudo-huber", description="of a prediction and a label")
+    a: float = Field(1.0, description="the unit's weight in the second layer")
+    b: float = Field(0.0, description="the unit's bias")
+    lr: float = Field(0.5, gt=0, description="learning rate η")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _to_scale(cls, values: Any) -> Any:
+        if isinstance(values, Mapping) and values.get("scale") == "paper":
+            return {**cls.PAPER, **values}
+        return values
+
+    @model_validator(mode="after")
+    def _known(self) -> Self:
+        self.network()
+        self.aim()
+        return self
+
+    def network(self, **changes: Any) -> Network:
+        """One unit of this setting, with some things changed."""
+        from phasecast.features.setting.network import Network
+
+        given = {"activation": self.activation, "loss": self.loss, "a": self.a, "b": self.b, **changes}
+        return Network(**given)
+
+    def aim(self, expression: str | None = None) -> Target:
+        """The target, or another one with the same noise."""
+        from phasecast.features.setting.target import target
+
+        return target(expression or self.target, noise=self.noise)
+
+
+def rising(name: str, values: tuple[float, ...]) -> None:
+    """Bad input unless the values rise."""
+    if list(values) != sorted(set(values)):
+        raise ValueError(f"{name} do not rise; give each once, the smallest first")
+
+
+def log_times(steps: int, count: int) -> tuple[int, ...]:
+    """0 and about ``count`` steps evenly spaced in log time, up to ``steps``."""
+    return tuple(sorted({0, *np.unique(np.rint(np.geomspace(1, steps, count)).astype(int)).tolist()}))

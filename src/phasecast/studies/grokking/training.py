@@ -1,0 +1,385 @@
+"""When does it generalise? A small network learns the table of a rule, first by heart and, if all goes well, by rule.
+
+One training, with its losses and accuracies along the way, the weights at checkpoints, when each accuracy was reached,
+the grokking severity and the effective width; at each checkpoint λ̂ on the training rows, as a paper samples it beside
+it, and what else shows how the network changes; when each curve changed, and in which order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from phasecast.core.errors import BadInput
+from phasecast.core.results import Comparison, Measurement, Prediction, Result, Status
+from phasecast.grokking.analysis.checkpoint_measures import OBSERVED, observe
+from phasecast.grokking.analysis.curves import crossings, effective_width, grokking_severity
+from phasecast.grokking.analysis.timeline import Story, in_words, tell
+from phasecast.grokking.networks import Network, mlp, quadratic, transformer
+from phasecast.grokking.tasks import Task, split, task
+from phasecast.grokking.theory.predictions import exact_lines
+from phasecast.grokking.theory.ridge import ridge_solution
+from phasecast.grokking.training import CURVES, Piece, centred_loss, checkpoint_steps, train
+from phasecast.lab.recipe import Captioned, Chunk, Conclusion, Recipe
+from phasecast.lab.spec import Spec
+from phasecast.lab.tables import Table
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+STATUSES = (Status.OK, Status.WARNING, Status.REFUSED)
+MEASURED = ("value", "error", "status", "paper_value", "paper_error")
+CHAINS = 4
+TARGET = 0.02
+PAPER = {"step_size": 1e-4, "draws": 600, "burn_in": 100}  # Cullen et al. 2026, appendix H.1, with three chains
+PAPER_CHAINS = 3
+
+
+class Grokking(Spec):
+    """What is learned, by what, and how."""
+
+    task: Literal["addition", "subtraction", "multiplication", "division", "permutations", "sparse_parity"] = Field(
+        "addition", description="the rule"
+    )
+    p: int = Field(23, ge=3, le=200, description="modulus of the modular rules")
+    degree: int = Field(5, ge=2, le=5, description="things that permutations permute")
+    bits: int = Field(10, ge=2, le=16, description="bits of sparse parity")
+    relevant: int = Field(3, ge=1, le=16, description="bits that the parity is of")
+    network: Literal["quadratic", "mlp", "transformer"] = Field("quadratic", description="what learns")
+    width: int = Field(128, ge=1, le=65536, description="hidden units; the width of the stream of a transformer")
+    activation: str | None = Field(None, description="of the hidden units; null for the network's own")
+    fraction: float = Field(0.4, description="share of the rows to train on")
+    lr: float = Field(1e-3, gt=0, description="learning rate")
+    weight_decay: float = Field(1e-4, ge=0, description="coefficient of the L2 term, or of AdamW's decay")
+    batch: int | None = Field(None, ge=2, description="rows of a minibatch; null for all")
+    steps: int = Field(6000, ge=1, le=10_000_000, description="steps of training")
+    optimiser: Literal["adam", "adamw", "sgd"] = Field("adam", description="adam has the L2 term in the gradient")
+    log_every: int = Field(20, ge=1, description="steps between logged losses and accuracies")
+    checkpoints: int = Field(20, ge=2, le=1000, description="about how many times weights are kept")
+    llc: bool = Field(True, description="whether to sample λ̂ at each checkpoint, and to look at the weights there")
+    nbeta: float = Field(30.0, gt=0, description="inverse temperature nβ of λ̂; 30 is the paper's")
+    gamma: float = Field(5.0, gt=0, description="pull γ of λ̂ towards the checkpoint; 5 is the paper's")
+    sampler: Literal["langevin", "hmc"] = Field("langevin", description="how λ̂ is sampled; hmc is exact and slower")
+    paper_mode: bool = Field(True, description="whether to sample λ̂ also as the paper does, by SGLD with ε = 1e-4")
+
+    @model_validator(mode="after")
+    def _possible(self) -> Self:
+        table = table_of(self)
+        network_of(self, table)
+        rows = len(split(table, self.fraction, self.seed)[0])
+        if self.batch is not None and self.batch > rows:
+            raise BadInput(f"a batch of {self.batch} is larger than the {rows} training rows", f"use at most {rows}")
+        return self
+
+
+def table_of(spec: Grokking) -> Task:
+    """The task of a spec."""
+    return task(spec.task, spec.p, degree=spec.degree, bits=spec.bits, relevant=spec.relevant)
+
+
+def network_of(spec: Grokking, table: Task) -> Network:
+    """The network of a spec."""
+    if spec.network == "transformer":
+        if spec.activation is not None:
+            raise BadInput("the transformer has activations of its own", "leave activation at null")
+        return transformer(table, spec.width)
+    if spec.network == "mlp":
+        return mlp(table, spec.width, activation=spec.activation or "relu")
+    return quadratic(table, spec.width, spec.activation or "square")
+
+
+def observable(spec: Grokking) -> bool:
+    """Whether the network is the one that the theory is about, on pairs modulo p."""
+    square = spec.network == "quadratic" and spec.activation in (None, "square")
+    return spec.llc and square and spec.task in ("addition", "subtraction", "multiplication", "division")
+
+
+def work(spec: Grokking, state: Any) -> Iterator[Chunk]:
+    """A piece of the training a chunk; at a checkpoint its weights are kept, and λ̂ is sampled if asked for."""
+    table = table_of(spec)
+    network = network_of(spec, table)
+    watch = Watch(spec, table, network) if spec.llc else None
+    pieces = train(
+        table,
+        network,
+        steps=spec.steps,
+        fraction=spec.fraction,
+        lr=spec.lr,
+        weight_decay=spec.weight_decay,
+        batch=spec.batch,
+        optimiser=spec.optimiser,
+        seeds=spec.seed,
+        log_every=spec.log_every,
+        checkpoints=checkpoint_steps(spec.steps, spec.checkpoints),
+        state=state,
+    )
+    for piece in pieces:
+        curves = {name: column if name == "step" else column[:, 0] for name, column in piece.curves.items()}
+        rows: dict[str, Any] = {"curves": curves}
+        if piece.at_checkpoint:
+            rows["checkpoints"] = _checkpoint_row(network, piece)
+            if watch is not None:
+                rows |= watch.rows(piece)
+        yield Chunk(piece.state, rows, piece.number, piece.total, _metric(curves, rows))
+
+
+def _metric(curves: Mapping[str, np.ndarray], rows: Mapping[str, Any]) -> tuple[str, float] | None:
+    """What the progress bar shows: the newest λ̂, or else the validation accuracy."""
+    if "llc" in rows and np.isfinite(rows["llc"]["value"][0]):
+        return "λ̂", float(rows["llc"]["value"][0])
+    accuracy = curves["validation_accuracy"]
+    return ("validation accuracy", float(accuracy[-1])) if len(accuracy) else None
+
+
+def _checkpoint_row(network: Network, piece: Piece) -> dict[str, Any]:
+    params = piece.params()
+    alive = effective_width(params[network.readout]) if network.readout else -1
+    weights = {f"weights.{name}": leaf[None] for name, leaf in params.items()}
+    return {"step": np.array([piece.step]), "k_eff": np.array([alive]), **weights}
+
+
+class Watch:
+    """λ̂ and the other numbers at checkpoints, on the training rows; compiled once."""
+
+    def __init__(self, spec: Grokking, table: Task, network: Network):
+        rows = split(table, spec.fraction, spec.seed)[0]
+        self.spec, self.network = spec, network
+        self.tokens, self.labels = table.tokens[rows].astype(np.int32), table.labels[rows].astype(np.int32)
+        self.first = network.init(spec.seed)
+        self.engine: Any = None
+
+    def rows(self, piece: Piece) -> dict[str, Any]:
+        """The rows of the tables ``llc`` and ``along`` for a checkpoint."""
+        params = {name: np.asarray(leaf) for name, leaf in piece.params().items()}
+        if not all(np.isfinite(leaf).all() for leaf in params.values()):  # broken down: nothing to look at
+            sampled = dict.fromkeys(MEASURED, np.nan) | {"status": STATUSES.index(Status.REFUSED)}
+            seen = {str(name): np.nan for name in OBSERVED}
+        else:
+            sampled = self._llc(params)
+            seen = self._along(params) if observable(self.spec) else {}
+        found = {"llc": _row(piece.step, sampled)}
+        if observable(self.spec):
+            found["along"] = _row(piece.step, seen)
+        return found
+
+    def _llc(self, params: Any) -> dict[str, float]:
+        """λ̂ on the training rows, and as the paper samples it; not ok where the checkpoint is no minimum yet."""
+        from phasecast.coefficients.llc.estimate import chosen_sampler, estimate
+        from phasecast.sampling import Fixed
+        from phasecast.sampling.backends.jax import JaxEngine
+
+        spec, n = self.spec, len(self.tokens)
+        if self.engine is None:
+            self.engine = JaxEngine(
+                lambda params, data: centred_loss(self.network.apply(params, data[0]), data[1]),
+                params,
+                (self.tokens, self.labels),
+                precision="float32",
+            )
+        here = self.engine.moved_to(params)
+        kernel = chosen_sampler(spec.sampler)
+        found = estimate(here, n, spec.nbeta, spec.gamma, kernel, CHAINS, TARGET, None, spec.seed)
+        row = {"value": found.estimate, "error": found.error, "status": STATUSES.index(found.status)}
+        if spec.paper_mode:
+            fixed = Fixed("sgld", **PAPER)
+            paper = estimate(here, n, spec.nbeta, spec.gamma, fixed, PAPER_CHAINS, TARGET, None, spec.seed)
+            row |= {"paper_value": paper.estimate, "paper_error": paper.error}
+        return {name: float(np.asarray(row.get(name, np.nan))) for name in MEASURED}
+
+    def _along(self, params: Any) -> dict[str, float]:
+        spec = self.spec
+        return observe(params, self.first, self.tokens, self.labels, spec.p, nbeta=spec.nbeta, gamma=spec.gamma)
+
+
+def _row(step: int, numbers: Mapping[str, float]) -> dict[str, np.ndarray]:
+    return {"step": np.array([step]), **{name: np.array([float(number)]) for name, number in numbers.items()}}
+
+
+def layout(spec: Grokking) -> Mapping[str, Table]:
+    shapes = {name: leaf.shape for name, leaf in network_of(spec, table_of(spec)).init(0).items()}
+    weights = {name: tuple(f"{name}.{axis}" for axis in range(len(shape))) for name, shape in shapes.items()}
+    tables = {
+        "curves": Table(
+            "logged",
+            dict.fromkeys(("step", *CURVES), ()),
+            meanings={name: name.replace("_", " ") for name in ("step", *CURVES)},
+            dtypes={"step": "int64"},
+        ),
+        "checkpoints": Table(
+            "checkpoint",
+            {"step": (), "k_eff": (), **{f"weights.{name}": axes for name, axes in weights.items()}},
+            meanings={"k_eff": "hidden units alive; −1 where the network has no read-out of units"},
+            dtypes={"step": "int64", "k_eff": "int64", **{f"weights.{name}": "float32" for name in weights}},
+            rows_per_chunk=1,
+        ),
+    }
+    if spec.llc:
+        meanings = {"value": "λ̂ on the training rows", "status": "0 ok, 1 warning, 2 refused", "paper_value": "by SGLD"}
+        kinds = {"step": "int64"}
+        tables["llc"] = Table("checkpoint", dict.fromkeys(("step", *MEASURED), ()), {}, meanings, kinds, 1)
+    if observable(spec):
+        tables["along"] = Table("checkpoint", dict.fromkeys(("step", *OBSERVED), ()), {}, {}, {"step": "int64"}, 1)
+    return tables
+
+
+def conclude(spec: Grokking, results: xr.DataTree) -> Conclusion:
+    curves, seen = _curves(results)
+    step = curves["step"]
+    train_accuracy, validation_accuracy = (curves[name][seen] for name in CURVES[2:])
+    times = crossings(step[seen], train_accuracy, validation_accuracy)
+    severity = grokking_severity(step[seen], train_accuracy, validation_accuracy)
+    alive = int(results["checkpoints"].to_dataset()["k_eff"].values[-1])
+    answers: dict[str, Result] = {}
+    if not seen.all():
+        reason = (
+            f"the loss is not a number any more at step {int(step[~seen][0])}, what was before it is kept; "
+            f"try a smaller learning rate than {spec.lr:g}"
+        )
+        answers["training"] = Measurement(
+            np.nan, np.nan, Status.REFUSED, error_kind="quadrature", reasons=[reason], name="final training loss"
+        )
+    for name, time in times.items():
+        if time is not None:
+            answers[name] = Measurement(time, spec.log_every / 2, error_kind="quadrature", name=f"step of {name}")
+    answers["gsm"] = severity
+    numbers: dict[str, Any] = {
+        **times,
+        "gsm": float(np.asarray(severity.estimate)) if severity.status is Status.OK else None,
+        "k_eff": alive if alive >= 0 and seen.all() else None,
+        "train_accuracy": float(train_accuracy[-1]),
+        "val_accuracy": float(validation_accuracy[-1]),
+        "train_loss": float(curves["train_loss"][seen][-1]),
+        "val_loss": float(curves["validation_loss"][seen][-1]),
+        "steps": int(step[-1]),
+        "width": spec.width,
+        "diverged": None if seen.all() else int(step[~seen][0]),
+    }
+    story = told(results) if spec.llc and seen.all() else None
+    if story is not None:
+        answers |= {f"transition of {name}": found for name in story.transitions if (found := story.when(name))}
+        numbers |= _numbers_of(results["llc"].to_dataset())
+        answers |= _beside_theory(spec, results, alive)
+        if story.mirrored is not None and story.mirrored.status is not Status.REFUSED:
+            answers["ρ of λ̂ and validation loss"] = story.mirrored
+    return Conclusion(answers, in_words(numbers, story, f"the rule ({spec.task})"), numbers)
+
+
+def _curves(results: xr.DataTree) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """The logged curves, and where they are numbers."""
+    logged = results["curves"].to_dataset()
+    curves = {name: logged[name].values for name in ("step", *CURVES)}
+    return curves, np.isfinite(curves["train_loss"])
+
+
+def told(results: xr.DataTree) -> Story:
+    """When each curve of a run changed."""
+    kept, sampled = results["checkpoints"].to_dataset(), results["llc"].to_dataset()
+    others: dict[str, Any] = {"step": kept["step"].values}
+    if kept["k_eff"].values[-1] >= 0:
+        others["K_eff"] = kept["k_eff"].values
+    if "along" in results.children:
+        others["Fourier share"] = results["along"].to_dataset()["fourier_share"].values
+    llc = {name: sampled[name].values for name in ("step", "value", "error")}
+    return tell(
+        _curves(results)[0], others, {**llc, "usable": sampled["status"].values < STATUSES.index(Status.REFUSED)}
+    )
+
+
+def _numbers_of(sampled: xr.Dataset) -> dict[str, float | None]:
+    usable = sampled["value"].values[sampled["status"].values < STATUSES.index(Status.REFUSED)]
+    return {
+        "llc_peak": float(usable.max()) if len(usable) else None,
+        "llc_last": float(usable[-1]) if len(usable) else None,
+    }
+
+
+def _beside_theory(spec: Grokking, results: xr.DataTree, alive: int) -> dict[str, Result]:
+    """What theory says of the first and the last weights, beside what was measured there.
+
+    The pull γ keeps λ̂ below the exact λ, which is its limit at γ → 0, so that bounds it. The memorising basin of the
+    first weights is ridge regression on what they see; λ over V alone there is the lazy value.
+    """
+    if not (observable(spec) and spec.task == "addition"):
+        return {}
+    table = table_of(spec)
+    rows, others = split(table, spec.fraction, spec.seed)
+    lines = exact_lines(spec.p, spec.width, len(rows), max(1, alive))
+    kept, sampled = results["checkpoints"].to_dataset(), results["llc"].to_dataset()
+    ridge = len(rows) * max(spec.weight_decay, 1e-9)
+    part = (table.tokens[rows], table.labels[rows])
+    fitted = ridge_solution(
+        kept["weights.W"].values[0], *part, spec.p, ridge, (table.tokens[others], table.labels[others])
+    )
+    rank = Measurement(float(fitted.coefficient.value), 0.0, error_kind="quadrature")
+    answers: dict[str, Result] = {
+        "λ of V alone at the ridge solution": Comparison(lines["lazy"], rank),
+        "accuracy of the ridge solution, training rows": _share(fitted.train_accuracy, len(rows)),
+        "accuracy of the ridge solution, other rows": _share(fitted.val_accuracy, len(others)),
+    }
+    if sampled["status"].values[-1] < STATUSES.index(Status.REFUSED):
+        last = sampled.isel(checkpoint=-1)
+        llc = Measurement(float(last["value"]), float(last["error"]), error_kind="mcse", name="λ̂ at the end")
+        bound = Prediction(
+            float(lines["feature"].value),
+            regime=f"K_eff = {alive}; limit γ → 0, which the pull γ = {spec.gamma:g} keeps λ̂ below",
+            source=lines["feature"].source,
+            kind="upper-bound",
+        )
+        answers["λ̂ at the end"] = Comparison(bound, llc)
+    return answers
+
+
+def _share(value: float, rows: int) -> Measurement:
+    return Measurement(value, float(np.sqrt(max(value * (1 - value), 0.0) / rows)), error_kind="datasets")
+
+
+def figures(spec: Grokking, results: xr.DataTree) -> Mapping[str, Captioned]:
+    from phasecast.studies.grokking import timeline_figures as draw
+
+    curves, seen = _curves(results)
+    if not spec.llc or not seen.all():
+        return {"training": draw.training(curves, spec.log_every)}
+    lines = {}
+    if observable(spec) and spec.task == "addition":
+        alive = results["checkpoints"].to_dataset()["k_eff"].values
+        n = len(split(table_of(spec), spec.fraction, spec.seed)[0])
+        lines = {
+            "step": results["checkpoints"].to_dataset()["step"].values,
+            "half the Jacobian's rank at the start": float(exact_lines(spec.p, spec.width, n)["tangent"].value),
+            "lazy: only the second layer learns": float(exact_lines(spec.p, spec.width, n)["lazy"].value),
+            "K_eff(3p−2)/2, at most what the data allow": np.array(
+                [float(exact_lines(spec.p, spec.width, n, max(1, int(k)))["feature"].value) for k in alive]
+            ),
+        }
+    drawn = {
+        "story": draw.story(curves, results["llc"].to_dataset(), lines, told(results), spec),
+        "training": draw.training(curves, spec.log_every),
+    }
+    if "along" in results.children:
+        drawn["along"] = draw.along(results["along"].to_dataset(), results["checkpoints"].to_dataset(), spec.width)
+    return drawn
+
+
+RECIPE = Recipe(
+    name="grokking",
+    version=1,
+    question="When does a small network that has learned its training data by heart find the rule behind them?",
+    spec=Grokking,
+    work=work,
+    layout=layout,
+    conclude=conclude,
+    figures=figures,
+    tiny={
+        "p": 7,
+        "width": 32,
+        "fraction": 0.6,
+        "lr": 1e-2,
+        "steps": 300,
+        "batch": 16,
+        "checkpoints": 6,
+        "llc": False,
+    },
+)

@@ -1,0 +1,1 @@
+"""Recipes about ``phasecast.online``."""

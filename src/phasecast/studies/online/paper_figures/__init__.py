@@ -1,0 +1,1 @@
+"""The twenty figures of Worschech & Rosenow 2024, computed again."""

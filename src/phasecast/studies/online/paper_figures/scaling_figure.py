@@ -1,0 +1,136 @@
+"""Which figures of Worschech & Rosenow 2024 hold? Each of the twenty, computed again, theory beside equations and SGD.
+
+One recipe with a plan for each figure: the paper's settings with ``scale="paper"``, smaller networks of the same kind
+with ``scale="small"``. ``learning-curves`` and ``linear-features`` do the same for settings of your own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from phasecast.core.results import Comparison, Verdict
+from phasecast.lab.recipe import Captioned, Chunk, Conclusion, Recipe
+from phasecast.lab.spec import DataFile, Spec
+from phasecast.lab.tables import Table
+from phasecast.studies.online.paper_figures.lines import VARIABLES, Line, Plan, comparisons, lines, rows
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+TITLES = {
+    1: "The plateau shortens with the number of distinct eigenvalues.",
+    2: "A linear student at any learning rate, and its power law beside SGD.",
+    3: "N_l trained features in the eigenbasis of Gaussian inputs, and of data where a file is given.",
+    4: "Overlaps and error of four students on their plateau, and how long it lasts.",
+    5: "The plateau by the number of units and by the number of distinct eigenvalues.",
+    6: "The end of learning: local slopes beside −β/(1+β), and the explicit decay beside the equations.",
+    7: "The sum of eq. 47, its integral and bounds, at small learning rates.",
+    8: "The integral with its zeroth-order correction.",
+    9: "The integral with one gamma function only.",
+    10: "Weights of the exact linear solution by the number of modes.",
+    11: "Weights of the exact linear solution beside the eigenvalues, by the exponent.",
+    12: "Rates of the exact linear solution and their distance from the eigenvalues.",
+    13: "Any learning rate beside a small one.",
+    14: "The spectrum of data beside a power law, and curves on these data.",
+    15: "N_l trained features outside the eigenbasis.",
+    16: "The floor over N_l, in the eigenbasis (dashed) and outside it (solid).",
+    17: "The height of the plateau: our fixed point (dashed), the printed one (dotted).",
+    18: "Overlaps of higher order on the plateau.",
+    19: "Lengths of plateaus: the equations (solid), our estimate and the printed one (vertical).",
+    20: "The explicit decay beside the equations.",
+}
+ABOUT_DATA = (3, 14)
+
+
+class ScalingFigure(Spec):
+    """Which figure, at which size."""
+
+    figure: int = Field(1, ge=1, le=20, description="number of the figure, 1 to 20")
+    scale: Literal["small", "paper"] = Field("small", description="a minute or two, or the paper's own sizes")
+    data: DataFile | None = Field(
+        None, description="a .npy or .npz matrix, an example a row; for Figures 3 (right) and 14"
+    )
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if self.figure == 14 and self.data is None:
+            raise ValueError("figure 14 is about data; give data=PATH of a .npy or .npz matrix")
+        if self.figure not in ABOUT_DATA and self.data is not None:
+            raise ValueError(f"figure {self.figure} is not about data; leave out data, or use figure 3 or 14")
+        return self
+
+
+def plan_of(spec: ScalingFigure, features: int) -> Plan:
+    """What the figure consists of; ``features`` are those of the data, 0 where there are none."""
+    from phasecast.studies.online.paper_figures import committee, linear
+
+    name = f"figure_{spec.figure}"
+    module = linear if hasattr(linear, name) else committee
+    given = (spec, features) if spec.figure in ABOUT_DATA else (spec,)
+    return getattr(module, name)(*given)
+
+
+def work(spec: ScalingFigure, state: Any) -> Iterator[Chunk]:
+    """One piece of the figure a chunk."""
+    from phasecast import online
+
+    features = 0 if spec.data is None else online.load_data(spec.data).shape[1]
+    plan = plan_of(spec, features)
+    total = len(plan.pieces)
+    for done in range(0 if state is None else int(state["done"]), total):
+        found = {"lines": rows(plan.pieces[done](), plan.points)}
+        if done == 0:
+            found["data"] = {"features": np.array([features])}
+        yield Chunk({"done": done + 1}, found, done + 1, total)
+
+
+def _stored(spec: ScalingFigure, results: xr.DataTree) -> tuple[Plan, list[Line]]:
+    """The plan and the lines of a run, from what it stored."""
+    plan = plan_of(spec, int(results["data"].to_dataset()["features"].values[0]))
+    return plan, list(lines(results["lines"].to_dataset()))
+
+
+def layout(spec: ScalingFigure) -> Mapping[str, Table]:
+    meanings = {
+        "panel": "number of the panel; −1 for numbers",
+        "group": "which curve of the panel, or which number",
+        "kind": "0 theory, 1 theory as printed, 2 computed, 3 SGD, 4 vertical mark",
+        "compared": "whether the line is put beside the others of its group",
+        "x": "as the panel says",
+        "y": "as the panel says",
+        "error": "one standard error, or the numerical one",
+        "systematic": "what theory leaves out",
+    }
+    given = Table("file", {"features": ()}, meanings={"features": "columns of the data; 0 where there are none"})
+    return {"lines": Table("line", VARIABLES, meanings=meanings), "data": given}
+
+
+def conclude(spec: ScalingFigure, results: xr.DataTree) -> Conclusion:
+    answers = comparisons(*_stored(spec, results))
+    verdicts = [one.verdict for one in answers.values() if isinstance(one, Comparison)]
+    agree = verdicts.count(Verdict.AGREES)
+    return Conclusion(answers, f"Figure {spec.figure}: {agree} of {len(verdicts)} comparisons agree.")
+
+
+def figures(spec: ScalingFigure, results: xr.DataTree) -> Mapping[str, Captioned]:
+    from phasecast.studies.online.paper_figures.drawing import draw
+
+    figure = draw(*_stored(spec, results))
+    return {f"figure-{spec.figure}": Captioned(figure, TITLES[spec.figure])}
+
+
+RECIPE = Recipe(
+    name="scaling-figure",
+    version=2,
+    question="Does this figure of Worschech and Rosenow 2024 hold?",
+    spec=ScalingFigure,
+    work=work,
+    layout=layout,
+    conclude=conclude,
+    figures=figures,
+    tiny={"figure": 13},
+)
