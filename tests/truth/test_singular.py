@@ -9,7 +9,7 @@ import pytest
 
 import phasecast.posterior as singular
 from phasecast.core.errors import BadInput
-from phasecast.posterior.singularity import relu_network
+from phasecast.posterior.singularity import change_along, relu_network
 
 pytestmark = pytest.mark.bare
 
@@ -26,13 +26,13 @@ INPUTS = np.random.default_rng(9).normal(size=(400, 2))
 def test_lemma_a1_a_unit_can_be_rescaled(widths, layer, unit):
     layers = network(widths)
     direction = singular.scaling_direction(layers, layer, unit)
-    assert singular.change_along(layers, direction, INPUTS) < 1e-12
+    assert change_along(layers, direction, INPUTS) < 1e-12
     here, there = (
         np.asarray(relu_network(one, INPUTS)) for one in (layers, singular.rescale(layers, layer, unit, 3.7))
     )
     np.testing.assert_allclose(there, here, rtol=2e-4, atol=2e-5)
     direction[-1][0][:] += 0.1  # another direction is no symmetry
-    assert singular.change_along(layers, direction, INPUTS) > 1e-3
+    assert change_along(layers, direction, INPUTS) > 1e-3
 
 
 def test_a_relu_network_is_singular_and_loses_a_direction_for_each_unit():
