@@ -1,0 +1,173 @@
+"""How easy is it to find one's way in the code? Counts over the source tree, with the goal beside each.
+
+Run ``python benchmarks/bench_house.py``; ``--list NAME`` prints the places behind one count
+(``parameters``, ``any``, ``constants``, ``names``, ``folders``, ``lengths``).
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import statistics
+import tokenize
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+SOURCE = Path(__file__).parents[1] / "src" / "phasecast"
+MOST_PARAMETERS = 8
+REASON = "wide signature:"  # the comment that explains a longer list of parameters, in the lines of the signature
+PROTOCOL_NAMES = ("cli", "studies")  # every command module has its command, every recipe its work, layout, conclude
+
+
+def modules() -> dict[Path, ast.Module]:
+    return {path: ast.parse(path.read_text()) for path in sorted(SOURCE.rglob("*.py"))}
+
+
+def comments(path: Path) -> dict[int, str]:
+    """Comments by line."""
+    with open(path, "rb") as file:
+        return {t.start[0]: t.string for t in tokenize.tokenize(file.readline) if t.type == tokenize.COMMENT}
+
+
+def functions(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    yield from (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+
+
+def parameters(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.arg]:
+    given = function.args
+    every = [*given.posonlyargs, *given.args, *given.kwonlyargs, *filter(None, (given.vararg, given.kwarg))]
+    return [one for one in every if one.arg not in ("self", "cls")]
+
+
+def long_signatures(trees: dict[Path, ast.Module]) -> list[str]:
+    """Functions with more than eight parameters, with their reason if the signature states one."""
+    rows = []
+    for path, tree in trees.items():
+        words = comments(path)
+        for function in functions(tree):
+            if (count := len(parameters(function))) > MOST_PARAMETERS:
+                lines = range(function.lineno - 1, function.body[0].lineno)
+                reasons = [words[line].split(REASON)[1].strip() for line in lines if REASON in words.get(line, "")]
+                rows.append(
+                    f"{place(path, function)} {function.name}: {count}; {reasons[0] if reasons else 'NO REASON'}"
+                )
+    return rows
+
+
+def bare_any(trees: dict[Path, ast.Module]) -> list[str]:
+    """Parameters annotated with nothing more than ``Any``."""
+    return [
+        f"{place(path, function)} {function.name}({one.arg})"
+        for path, tree in trees.items()
+        for function in functions(tree)
+        for one in parameters(function)
+        if isinstance(one.annotation, ast.Name) and one.annotation.id == "Any"
+    ]
+
+
+def unsourced_constants(trees: dict[Path, ast.Module]) -> list[str]:
+    """Numbers that decide something and do not say why.
+
+    A module-level number needs a comment on its line, on the line above, or a string below it; a field of a ``Policy``
+    needs ``rule(value, why)``; a literal inside ``systematic=`` belongs in a policy.
+    """
+    rows = []
+    for path, tree in trees.items():
+        words = comments(path)
+        for number, node in enumerate(tree.body):
+            target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", None)
+            if isinstance(node, ast.Assign | ast.AnnAssign) and node.value and is_number(node.value):
+                after = tree.body[number + 1] if number + 1 < len(tree.body) else None
+                told = any(line in words for line in (*range(node.lineno, (node.end_lineno or 0) + 1), node.lineno - 1))
+                if not told and not is_text(after):
+                    rows.append(f"{place(path, node)} {ast.unparse(target) if target else ''}")
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef) and any(getattr(base, "id", "") == "Policy" for base in node.bases):
+                for entry in node.body:
+                    if isinstance(entry, ast.AnnAssign) and not is_rule(entry.value):
+                        rows.append(f"{place(path, entry)} {node.name}.{ast.unparse(entry.target)} has no reason")
+            if isinstance(node, ast.keyword) and node.arg == "systematic" and has_literal(node.value):
+                rows.append(f"{place(path, node.value)} systematic={ast.unparse(node.value)}")
+    return rows
+
+
+def is_number(node: ast.AST) -> bool:
+    if isinstance(node, ast.Tuple):
+        return bool(node.elts) and all(is_number(one) for one in node.elts)
+    if isinstance(node, ast.UnaryOp | ast.BinOp):
+        return all(is_number(one) for one in ast.iter_child_nodes(node) if isinstance(one, ast.expr))
+    return isinstance(node, ast.Constant) and isinstance(node.value, int | float) and not isinstance(node.value, bool)
+
+
+def is_text(node: ast.AST | None) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+
+
+def is_rule(node: ast.AST | None) -> bool:
+    return isinstance(node, ast.Call) and getattr(node.func, "id", "") == "rule" and len(node.args) == 2
+
+
+def has_literal(node: ast.AST) -> bool:
+    """A literal other than 0, 1 and 2, which are structure."""
+    numbers = [
+        one.value for one in ast.walk(node) if isinstance(one, ast.Constant) and isinstance(one.value, int | float)
+    ]
+    return any(value not in (0, 1, 2) for value in numbers)
+
+
+def repeated_names(trees: dict[Path, ast.Module]) -> list[str]:
+    """Public functions and classes that several modules define under one name."""
+    homes: dict[str, list[str]] = defaultdict(list)
+    for path, tree in trees.items():
+        inside = path.relative_to(SOURCE)
+        if inside.parts[0] in PROTOCOL_NAMES:
+            continue
+        for node in tree.body:
+            if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_"):
+                homes[node.name].append(str(inside))
+    return [f"{name}: {', '.join(where)}" for name, where in sorted(homes.items()) if len(where) > 1]
+
+
+def place(path: Path, node: ast.AST) -> str:
+    return f"{path.relative_to(SOURCE)}:{getattr(node, 'lineno', 0)}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--list", choices=("parameters", "any", "constants", "names", "folders", "lengths"))
+    choice = parser.parse_args().list
+    trees = modules()
+    folders = Counter(str(path.parent.relative_to(SOURCE)) for path in trees if path.name != "__init__.py")
+    lengths = {path: len(path.read_text().splitlines()) for path in trees if path.name != "__init__.py"}
+    longest = max(lengths, key=lambda path: lengths[path])
+    places = {
+        "parameters": long_signatures(trees),
+        "any": bare_any(trees),
+        "constants": unsourced_constants(trees),
+        "names": repeated_names(trees),
+        "folders": [f"{folder}: {count}" for folder, count in folders.most_common()],
+        "lengths": [
+            f"{path.relative_to(SOURCE)}: {lines}" for path, lines in sorted(lengths.items(), key=lambda x: -x[1])
+        ],
+    }
+    if choice:
+        print("\n".join(places[choice]))
+        return
+    folder, most = folders.most_common(1)[0]
+    unexplained = sum("NO REASON" in row for row in places["parameters"])
+    print(f"modules in the fullest folder            {most:>5}   goal ≤ 14 ({folder}/)")
+    print(f"median length of a module                {statistics.median(lengths.values()):>5.0f}   goal 150-200 lines")
+    print(
+        f"longest module                           {lengths[longest]:>5}   goal ≤ 500 ({longest.relative_to(SOURCE)})"
+    )
+    print(
+        f"functions with more than 8 parameters    {len(places['parameters']):>5}   goal < 10, {unexplained} without a reason"
+    )
+    print(f"parameters annotated with a bare Any     {len(places['any']):>5}   goal < 250")
+    print(f"decision constants without a reason      {len(places['constants']):>5}   goal 0")
+    print(f"public names defined in several modules  {len(places['names']):>5}   goal < 8")
+
+
+if __name__ == "__main__":
+    main()
