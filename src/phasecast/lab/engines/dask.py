@@ -18,6 +18,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from phasecast.core.errors import BadInput, MissingExtra, unknown
+from phasecast.core.user_code import working_folder
 from phasecast.lab.engines import Outcome, Task, compute
 from phasecast.lab.provenance import pin_threads
 from phasecast.lab.spec import check_fields, checked, read_toml
@@ -132,9 +133,13 @@ class DaskEngine:
 
 
 def _compute(task: Task) -> tuple[str | None, str]:
-    """Compute a task on a worker, on a core of its own: workers of one machine are numbered by their names."""
+    """Compute a task in a worker process, on its own core and with its working folder importable.
+
+    The workers of one machine are numbered by their names.
+    """
     from distributed import get_worker
 
     if number := re.search(r"\d+$", str(get_worker().name)):
         pin_threads(1, first=int(number[0]))
-    return compute(task)
+    with working_folder():
+        return compute(task)

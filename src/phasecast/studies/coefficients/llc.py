@@ -14,10 +14,10 @@ from pydantic import Field
 
 from phasecast.core import user_code
 from phasecast.core.results import Measurement, Result, Status, show
+from phasecast.core.user_weights import load_weights
 from phasecast.lab.recipe import Captioned, Chunk, Conclusion, Recipe
 from phasecast.lab.spec import DataFile, Factory, Spec
 from phasecast.lab.tables import Table
-from phasecast.lab.weights import load_weights
 
 if TYPE_CHECKING:
     import xarray as xr
