@@ -7,7 +7,7 @@ import pytest
 
 from phasecast.posterior.scores.comparison import compare, in_words
 from phasecast.posterior.scores.scoring import score
-from phasecast.posterior.zoo.known_models import linear, linear_data, reduced_rank
+from phasecast.posterior.zoo.linear import linear, linear_data, reduced_rank
 
 pytestmark = pytest.mark.bare
 

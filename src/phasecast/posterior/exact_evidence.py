@@ -35,7 +35,7 @@ class Exact(NamedTuple):
 def exact(model: Model, data: Any, betas: Any) -> Exact:
     """F, E and V of a model with one or two parameters.
 
-    >>> from phasecast.posterior.zoo.known_models import monomial
+    >>> from phasecast.posterior.zoo.monomial import monomial
     >>> found = exact(monomial([1]), np.zeros(100), [1.0])  # y = w: log(1 + 100)/2 + 50 log 2π
     >>> bool(abs(found.free_energy[0] - 50 * np.log(2 * np.pi) - np.log(101) / 2) < 1e-9)
     True

@@ -65,7 +65,7 @@ def rlct(
     method: ``"variance"``, the mean of β²Var over the grid; or ``"slope"``, generalised least squares of E on 1/β.
     sampler, chains, draws, warmup, swap: as for :func:`phasecast.posterior.tempered`.
 
-    >>> from phasecast.posterior.zoo.known_models import linear, linear_data
+    >>> from phasecast.posterior.zoo.linear import linear, linear_data
     >>> found = rlct(linear(2), linear_data([[[1.0, -1.0]]], 500, seed=1), draws=400, warmup=20)
     >>> str(found.status), abs(found.value - 1) < 4 * found.error
     ('ok', True)

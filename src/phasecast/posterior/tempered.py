@@ -58,7 +58,7 @@ def tempered(
     Group ``sample_stats`` has nL in float64, the share of divergent steps, mean acceptance, the share of exchanges
     taken, and ``best``, nL where chains from the truth began; ``posterior`` has the parameters.
 
-    >>> from phasecast.posterior.zoo.known_models import linear, linear_data
+    >>> from phasecast.posterior.zoo.linear import linear, linear_data
     >>> tree = tempered(linear(2), linear_data([[[1.0, 0.0]]], 50, seed=0), [0.5, 1.0], draws=20, warmup=0)
     >>> dict(tree["sample_stats"].sizes)["draw"], tree["sample_stats/nL"].dtype.name
     (20, 'float64')
