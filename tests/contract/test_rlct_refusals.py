@@ -148,7 +148,7 @@ def test_betas_are_positive_and_increase(betas):
     [
         ({"sampler": "hmc"}, "unknown sampler"),
         ({"draws": 3}, "draws is 3"),
-        ({"draws": 50, "thin": 7}, "no multiple"),
+        ({"draws": 50, "thin": 7}, "not a multiple"),
         ({"chains": 0}, "chains is 0"),
         ({"warmup": 5, "sampler": "nuts"}, "cannot adapt"),
     ],

@@ -37,10 +37,8 @@ ACTIVATIONS = {
 SHARPNESS = 100.0
 """τ of the SiLU x/(1 + e^(−τx)), as in section 6."""
 
-DECADES = (
-    5.0  # random-walk steps span the prior's width down to 10⁻⁵ of it, to reach narrow posteriors; any value is exact
-)
-STRETCH = 0.5  # standard deviation of the log of the stretch; chosen for acceptance, any value is exact
+DECADES = 5.0  # random-walk steps are from the prior's width down to 10⁻⁵ of it; any value leaves the target as it is
+STRETCH = 0.5  # standard deviation of the logarithm of a stretch; any value leaves the target as it is
 ALIVE = 2.0  # a unit with n Var(q σ) > 2 changes nL = n (f − f₀)²/2 by about a nat
 
 Feature = Callable[[jax.Array], jax.Array]
