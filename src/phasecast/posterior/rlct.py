@@ -20,7 +20,7 @@ import numpy as np
 from phasecast.core.errors import BadInput, unknown, whole_number
 from phasecast.core.results import Status
 from phasecast.posterior.model import Model
-from phasecast.posterior.phase import look_at_phase, phase_words
+from phasecast.posterior.phase import phase_of, phase_warnings
 from phasecast.posterior.rlct_result import RLCT
 from phasecast.posterior.tempered import Sampler, as_datasets, check_betas, tempered
 from phasecast.sampling.traces import ess, mcse, rhat
@@ -142,10 +142,10 @@ def judge(
     apart, limit = _starts(losses, stats["start"].values)
     size = model.size()
     swaps = stats["swapped"].values.mean(axis=(0, 2))[:-1]
-    phase = look_at_phase(model, sets, tree, inside)
+    phase = phase_of(model, sets, tree, inside)
     checks = Checks(worst_rhat, least_ess, float(stats["divergent"].values.mean()), apart, limit)
     refused = _refusals(checks, curve[inside], value, error, size)
-    warned = phase_words(phase, value, betas[inside], model.rows(sets[0]))
+    warned = phase_warnings(phase, value, betas[inside], model.rows(sets[0]))
     return RLCT(
         value,
         error,
