@@ -135,7 +135,7 @@ def test_errors_by_lambda_and_nu(beta):
 def test_bad_input():
     with pytest.raises(BadInput, match="unknown family"):
         exact.learning_errors(1, 10, 2, family="cauchy")
-    with pytest.raises(BadInput, match="log prior of shape"):
+    with pytest.raises(BadInput, match="log prior has shape"):
         exact.GridModel(np.zeros(3), np.zeros(2), lambda w, x: w)
     with pytest.raises(BadInput, match="power"):
         exact.power_model(0)
