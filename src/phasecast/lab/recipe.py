@@ -82,7 +82,7 @@ class Conclusion:
     ``numbers`` are read off the results as they are (a step, an accuracy); None is a number that there is not.
     """
 
-    answers: Answers
+    answers: Any
     sentence: str = ""
     numbers: Mapping[str, float | int | None] = field(default_factory=dict)
 
@@ -119,7 +119,10 @@ class Conclusion:
 
 def _as_answers(answers: Iterable[Answer] | Mapping[str, Result]) -> Answers:
     if isinstance(answers, Mapping):
-        answers = [Answer(_slug(label), result, label, {"label": label}) for label, result in answers.items()]
+        return LabelledAnswers(
+            Answer(_slug(str(label)), result, str(label), {"label": str(label)})
+            for label, result in dict(answers).items()  # pyright: ignore
+        )
     return LabelledAnswers(answers)
 
 
