@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from phasecast import report
 from phasecast.core import Comparison, Measurement, Prediction
 from phasecast.core.errors import BadInput, RunInterrupted
-from phasecast.lab import RECIPES, Chunk, Spec, Store, find_recipe, make_sweep, run
+from phasecast.lab import RECIPES, Chunk, Spec, Store, find_recipe, load, make_sweep, run
 from phasecast.lab.runs import execute, identify
 from phasecast.lab.spec import make_spec, parse_assignments, parse_axes
 
@@ -79,7 +79,7 @@ def test_it_runs_and_concludes(tiny):
     answers = tiny.conclusion().answers
     assert answers
     assert all(isinstance(answer, Comparison | Measurement | Prediction) for answer in answers.values())
-    assert tiny.summary == json.loads(json.dumps(tiny.conclusion().summary()))
+    assert tiny.summary == json.loads(json.dumps(load(tiny.id, store=tiny.store).conclusion().summary()))
 
 
 class _PressCtrlC:

@@ -294,14 +294,14 @@ def test_a_library_caller_keeps_its_path_and_its_compiled_files(project):
 
 
 def test_a_library_caller_elsewhere_does_not_import_from_the_working_folder(project, monkeypatch):
-    from phasecast.core.user_code import load, working_folder
+    from phasecast.core.user_code import load_object, working_folder
 
     monkeypatch.setattr(sys, "path", [entry for entry in sys.path if entry not in ("", str(project))])
     path = list(sys.path)
     with pytest.raises(BadInput, match="there is no module 'my_model'"):
-        load("my_model:factory")
+        load_object("my_model:factory")
     with working_folder():  # what the command line does
-        assert load("my_model:factory")().name == "mine"
+        assert load_object("my_model:factory")().name == "mine"
     assert sys.path == path
 
 
@@ -309,12 +309,12 @@ def test_an_edit_of_the_same_size_within_the_same_second_is_seen(project):
     """Python itself would take the compiled file of the first version for current."""
     import py_compile
 
-    from phasecast.core.user_code import load
+    from phasecast.core.user_code import load_object
 
     source = project / "shapes.py"
     py_compile.compile(str(source))
     stamp = source.stat()
-    assert load("shapes:POWER") == 2
+    assert load_object("shapes:POWER") == 2
     source.write_text(SHAPES.replace("POWER = 2", "POWER = 4"))
     os.utime(source, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
-    assert load("shapes:POWER") == 4
+    assert load_object("shapes:POWER") == 4

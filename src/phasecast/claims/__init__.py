@@ -6,6 +6,18 @@
 """
 
 from phasecast.claims.registry import Verification, all_claims, find, verify
+from phasecast.claims.verification import Verified, verify_all
 from phasecast.core.claim import Claim, ClaimVerdict, Finding, RecipeCheck
 
-__all__ = ["Claim", "ClaimVerdict", "Finding", "RecipeCheck", "Verification", "all_claims", "find", "verify"]
+__all__ = [
+    "Claim",
+    "ClaimVerdict",
+    "Finding",
+    "RecipeCheck",
+    "Verification",
+    "Verified",
+    "all_claims",
+    "find",
+    "verify",
+    "verify_all",
+]

@@ -29,7 +29,7 @@ _loaded: dict[str, tuple[ModuleType | None, str]] = {}
 """The user's modules that were loaded here, each with the hash of its source file at that time."""
 
 
-def load(reference: str) -> Any:
+def load_object(reference: str) -> Any:
     """The object that ``package.module:name`` names, from the module as it is on disk now."""
     module_name, colon, attribute = reference.partition(":")
     if not colon or not module_name or not attribute:
@@ -75,7 +75,7 @@ def working_folder() -> Iterator[None]:
 
 def make(reference: str) -> Any:
     """What the factory behind ``reference`` returns."""
-    factory = load(reference)
+    factory = load_object(reference)
     if not callable(factory):
         raise BadInput(
             f"'{reference}' is a {type(factory).__name__}, not a factory", "name a function without arguments"
