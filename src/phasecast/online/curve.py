@@ -84,7 +84,7 @@ class _Setting(NamedTuple):
     activation: Activation
 
 
-@dataclass(frozen=True, eq=False, init=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Forecast(Curve):
     """ε(α) averaged over draws of student and teacher, with what theory predicts about its parts.
 

@@ -19,7 +19,7 @@ def _empty() -> np.ndarray:
     return np.empty(0)
 
 
-@dataclass(frozen=True, eq=False, init=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Curve(Measurement):
     """ε over α. ``eps`` raises if the curve is refused; ``estimate`` is always available.
 
