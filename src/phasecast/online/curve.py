@@ -15,6 +15,7 @@ from phasecast.core.policy import Policy, rule
 from phasecast.core.results import Status, show
 from phasecast.online.asymptotic_decay import asymptotic_rates, max_learning_rate, scaling_exponent
 from phasecast.online.dynamics import ACTIVATIONS, Activation, solve_many
+from phasecast.online.dynamics import POLICY as SOLVER_POLICY
 from phasecast.online.learning_curve import Curve, check_alphas, mean_curve
 from phasecast.online.linear import sgd_stability_limit, stability_limit
 from phasecast.online.order_parameters import OrderParameters
@@ -193,7 +194,8 @@ def curve(
         for number in range(draws)
     ]
     curves = solve_many(starts, chosen, lr, grid, activation, order)
-    common = {"alpha": grid, "spectrum": chosen.plain(), "name": "learning curve"}
+    policy = {**POLICY.plain(), "solver": SOLVER_POLICY.plain()}
+    common: dict[str, Any] = {"alpha": grid, "spectrum": chosen.plain(), "name": "learning curve", "policy": policy}
     refused = [one for one in curves if one.status is Status.REFUSED]
     if refused:
         reasons = [f"{len(refused)} of {len(curves)} draws: {refused[0].reasons[0]}"]
@@ -239,15 +241,15 @@ def _stability(setting: _Setting) -> list[str]:
     if not (math.isfinite(lr) and lr > 0):
         raise BadInput(f"the learning rate is {lr:g}", "use η > 0")
     if setting.activation == "linear":
-        limit = float(stability_limit(spectrum).value) * students / teachers
+        limit = float(stability_limit(spectrum)) * students / teachers
     elif students == teachers:
-        limit = float(max_learning_rate(teachers, spectrum).value)
+        limit = float(max_learning_rate(teachers, spectrum))
     else:
         limit = math.inf
     if lr >= limit * (1 - 1e-12):
         raise BadInput(f"the learning rate {lr:g} is above the stability limit", f"use η < {limit:.6g}")
     if setting.activation == "linear":
-        finite = float(sgd_stability_limit(spectrum, setting.inputs).value) * students / teachers
+        finite = float(sgd_stability_limit(spectrum, setting.inputs)) * students / teachers
         if lr >= finite:
             return [f"SGD with {setting.inputs} inputs diverges from η = {finite:.4g} on; this curve is for N → ∞"]
     return []
@@ -260,7 +262,7 @@ def _plateau(
     for start, one in zip(starts, curves, strict=True):
         T1, T2 = start.moment(1, setting.spectrum).T, start.moment(2, setting.spectrum).T
         heights.append(plateau(T1).eps)
-        times.append(float(escape_time(T1, T2, setting.lr, start.shape[1]).value))
+        times.append(float(escape_time(T1, T2, setting.lr, start.shape[1])))
         left.append(one.first_below(POLICY.left_below * heights[-1]))
     several = len(starts) > 1
     tau, between = float(np.mean(times)), float(np.std(times, ddof=1)) if several else 0.0

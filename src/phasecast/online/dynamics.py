@@ -292,6 +292,7 @@ def _solved(
                 {**how, "floor": floor},
                 reasons=reasons,
                 error_kind="quadrature",
+                policy=POLICY.plain(),
                 name="ε",
                 alpha=grid,
                 R1=np.asarray(one.R1),
@@ -416,11 +417,11 @@ def _with_second_order(curve: Curve, noisy: Curve, size: float) -> Curve:
         return curve
     if noisy.status is Status.REFUSED:
         reasons = [f"to second order {noisy.reasons[0]}"]
-        return dataclasses.replace(curve, value=curve.estimate, status=Status.REFUSED, reasons=reasons)
+        return dataclasses.replace(curve, status=Status.REFUSED, reasons=reasons)
     ratio = noisy.eps / np.maximum(curve.eps, curve.diagnostics["floor"])
     far = float(ratio[np.argmax(np.abs(np.log(np.maximum(ratio, ROUNDING))))])
     reason = f"ηM/K = {size:.3g} is not small: ε of second order is up to {far:.3g} times this; use order=2 or lower η"
-    return dataclasses.replace(curve, value=curve.estimate, status=Status.WARNING, reasons=[*curve.reasons, reason])
+    return dataclasses.replace(curve, status=Status.WARNING, reasons=[*curve.reasons, reason])
 
 
 def _check(states: list[OrderParameters], spectra: list[Spectrum], rates: np.ndarray, solver: Solver) -> None:

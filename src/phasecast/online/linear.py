@@ -44,7 +44,7 @@ def general_curve(spectrum: Spectrum, lr: float, sigma: float, alphas: ArrayLike
     """:func:`linear_curve` for any spectrum."""
     grid = check_alphas(alphas)
     learn = count_trained(spectrum, trained)
-    limit = float(stability_limit(spectrum, trained).value)
+    limit = float(stability_limit(spectrum, trained))
     if not 0 < lr < limit * (1 - 1e-12):
         raise BadInput(f"the learning rate {lr:g} is not below the stability limit", f"use 0 < η < {limit:.6g}")
     values, shares = spectrum.eigenvalues, spectrum.weights
@@ -126,7 +126,7 @@ def sgd_curve(spectrum: Spectrum, inputs: int, lr: float, sigma: float, alphas: 
     """
     grid = check_alphas(alphas)
     counts = spectrum.inputs_per_mode(inputs)
-    limit = float(sgd_stability_limit(spectrum, inputs).value)
+    limit = float(sgd_stability_limit(spectrum, inputs))
     if not 0 < lr < limit * (1 - 1e-12):
         raise BadInput(f"the learning rate {lr:g} is not below the stability limit", f"use 0 < η < {limit:.6g}")
     step = lr / inputs * spectrum.eigenvalues
@@ -193,7 +193,7 @@ def secular(
 def closed_curve(eps: np.ndarray, grid: np.ndarray, how: dict[str, Any]) -> Curve:
     """A curve that a formula gives exactly; its error is rounding."""
     rounding = 1e-12 * np.abs(eps) + 1e-17
-    return Curve(eps, rounding, diagnostics=how, error_kind="quadrature", name="ε", alpha=grid)
+    return Curve(eps, rounding, diagnostics=how, error_kind="exact", name="ε", alpha=grid)
 
 
 def count_trained(spectrum: Spectrum, trained: int | None) -> int:

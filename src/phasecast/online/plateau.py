@@ -165,7 +165,7 @@ def plateaus_of_draws(
     for number in range(whole_number("draws", draws, 1)):
         state = OrderParameters.draw(1, teachers, spectrum, inputs=inputs, sigma=0.0, seed=seed + number)
         T1, T2 = state.moment(1, spectrum).T, state.moment(2, spectrum).T
-        tau = float(escape_time(T1, T2, lr, students=max(teachers, 2)).value)
+        tau = float(escape_time(T1, T2, lr, students=max(teachers, 2)))
         pairs.append((plateau(T1).eps, tau))
     eps, tau = np.array(pairs).T
     return {"eps": eps, "tau": tau}
