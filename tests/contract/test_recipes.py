@@ -6,51 +6,81 @@ import json
 import os
 import re
 import signal
+from dataclasses import replace
 from html.parser import HTMLParser
+from typing import NamedTuple
 
 import numpy as np
 import pytest
+from _pytest.mark import ParameterSet
 from hypothesis import given
 from hypothesis import strategies as st
 
 from phasecast import report
 from phasecast.core import Comparison, Measurement, Prediction
 from phasecast.core.errors import BadInput, RunInterrupted
-from phasecast.lab import RECIPES, Chunk, Spec, Store, find_recipe, make_sweep, run
+from phasecast.lab import RECIPES, Chunk, Recipe, Run, Spec, Store, find_recipe, make_sweep, run
 from phasecast.lab.runs import execute, identify
 from phasecast.lab.spec import make_spec, parse_assignments, parse_axes
 
 pytestmark = pytest.mark.bare
 
 
-STUDIES = (
+TINY = [
     "feature-diagram",
     "feature-grokking",
+    "feature-overlap",
     "feature-scan",
     "feature-spectrum",
     "feature-success",
     "generalisation",
+    "grokking",
     "grokking-coefficient",
+    "grokking-data",
     "grokking-mirror",
     "grokking-sampler",
+    "grokking-severity",
     "grokking-width",
     "learning-curves",
+    "linear-features",
+    "llc",
     "rlct-linear",
     "rlct-relu",
-)  # they compile for long
+    "scaling-figure",
+    "toy-landscapes",
+]
 
 
-@pytest.fixture(
-    scope="module", params=[pytest.param(name, marks=pytest.mark.slow if name in STUDIES else ()) for name in RECIPES]
-)
+def test_every_recipe_is_run_here():
+    assert sorted(name.values[0] if isinstance(name, ParameterSet) else name for name in TINY) == sorted(RECIPES)
+
+
+@pytest.fixture(params=RECIPES)
 def recipe(request):
     return find_recipe(request.param)
 
 
-@pytest.fixture(scope="module")
-def tiny(recipe, tmp_path_factory):
-    """The recipe's own small setting, run."""
-    return run(recipe.name, recipe.tiny, store=tmp_path_factory.mktemp("runs"), quiet=True)
+class Tiny(NamedTuple):
+    """A recipe run with its own small setting, and how far each of its chunks said it was."""
+
+    recipe: Recipe
+    run: Run
+    steps: list[tuple[int, int | None]]
+
+
+@pytest.fixture(scope="module", params=TINY)
+def tiny(request, tmp_path_factory):
+    recipe, steps = find_recipe(request.param), []
+
+    def work(spec, state):
+        for chunk in recipe.work(spec, state):
+            assert isinstance(chunk, Chunk)
+            steps.append((chunk.done, chunk.total))
+            yield chunk
+
+    store = Store(tmp_path_factory.mktemp("runs"))
+    done = execute(replace(recipe, work=work), make_spec(recipe.spec, recipe.tiny), store)
+    return Tiny(recipe, done, steps)
 
 
 def test_it_asks_a_question_and_describes_every_field(recipe):
@@ -75,11 +105,11 @@ def test_its_spec_survives_json(recipe):
 
 
 def test_it_runs_and_concludes(tiny):
-    assert tiny.status in ("ok", "warning", "refused")
-    answers = tiny.conclusion().answers
+    assert tiny.run.status in ("ok", "warning", "refused")
+    answers = tiny.run.conclusion().answers
     assert answers
     assert all(isinstance(answer, Comparison | Measurement | Prediction) for answer in answers.values())
-    assert tiny.summary == json.loads(json.dumps(tiny.conclusion().summary()))
+    assert tiny.run.summary == json.loads(json.dumps(tiny.run.conclusion().summary()))
 
 
 class _PressCtrlC:
@@ -99,30 +129,27 @@ class _PressCtrlC:
 MOST_STOPS = 5
 
 
-def test_it_resumes_from_any_of_its_chunks_to_the_same_bits(recipe, tiny, tmp_path):
+def test_it_resumes_from_any_of_its_chunks_to_the_same_bits(tiny, tmp_path):
     """Stop after one chunk after another, evenly over the run, and go on from the checkpoint."""
-    spec = make_spec(recipe.spec, recipe.tiny)
-    press = _PressCtrlC(tiny.folder.status()["done"])
+    spec = make_spec(tiny.recipe.spec, tiny.recipe.tiny)
+    press = _PressCtrlC(tiny.run.folder.status()["done"])
     stopped = 0
     while True:
         try:
-            resumed = execute(recipe, spec, Store(tmp_path), progress=press)
+            resumed = execute(tiny.recipe, spec, Store(tmp_path), progress=press)
             break
         except RunInterrupted:
             stopped += 1
     assert stopped == len(press.after)
-    for node in tiny.results().subtree:
+    for node in tiny.run.results().subtree:
         for name, variable in node.to_dataset().data_vars.items():
             np.testing.assert_array_equal(variable.values, resumed.results()[f"{node.path}/{name}"].values)
 
 
-def test_its_chunks_count_up_to_their_total(recipe):
-    spec = make_spec(recipe.spec, recipe.tiny)
-    chunks = list(recipe.work(spec, None))
-    assert all(isinstance(chunk, Chunk) for chunk in chunks)
-    done = [chunk.done for chunk in chunks]
+def test_its_chunks_count_up_to_their_total(tiny):
+    done = [step for step, _ in tiny.steps]
     assert done == sorted(set(done))
-    assert chunks[-1].total in (None, chunks[-1].done)
+    assert tiny.steps[-1][1] in (None, done[-1])
 
 
 class _Page(HTMLParser):
@@ -150,24 +177,24 @@ class _Page(HTMLParser):
             assert self.open.pop() == tag
 
 
-def test_its_report_is_one_page_that_asks_for_nothing(recipe, tiny):
-    path = report.write(tiny)
+def test_its_report_is_one_page_that_asks_for_nothing(tiny):
+    path = report.write(tiny.run)
     text = path.read_text()
     page = _Page()
     page.feed(text)
     assert page.open == []
     assert page.asks == []
     assert not re.search(r"@import|url\((?!#)|<script", text)
-    assert recipe.question in text
-    assert tiny.id in text
-    assert text.count("<figure>") == len(list(tiny.folder.figures.glob("*.svg"))) > 0
+    assert tiny.recipe.question in text
+    assert tiny.run.id in text
+    assert text.count("<figure>") == len(list(tiny.run.folder.figures.glob("*.svg"))) > 0
     assert "prefers-color-scheme: dark" in text
     ids = re.findall(r'\bid="([^"]+)"', text)
     assert len(ids) == len(set(ids))
 
 
 def test_its_report_is_the_same_when_written_again(tiny):
-    assert report.write(tiny).read_text() == report.write(tiny).read_text()
+    assert report.write(tiny.run).read_text() == report.write(tiny.run).read_text()
 
 
 def test_a_reports_words_cannot_become_markup(tmp_path):
@@ -260,8 +287,6 @@ def test_equal_specs_of_a_sweep_are_run_once():
 
 
 def test_the_run_id_depends_on_recipe_version_and_spec():
-    from dataclasses import replace
-
     recipe = find_recipe("toy-landscapes")
     spec = recipe.spec()
     assert identify(recipe, spec) == identify(recipe, recipe.spec(seed=0))
