@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 TESTS = Path(__file__).parents[1]
-SOME = "import time\n" + "\n".join(f"def test_{name}():\n    time.sleep(0.4)" for name in "abcdef") + "\n"
+SOME = "\n".join(f"def test_{name}(request):\n    pass" for name in "abcdef") + "\n"
+SLOW = SOME.replace("pass", "request.config.option.deadline = 0")  # the time is over when the first has run
 
 
 @pytest.fixture
@@ -35,27 +36,31 @@ def run_tests(tmp_path):
 
 @pytest.mark.parametrize("workers", [(), ("-n", "2")])
 def test_a_run_ends_at_its_limit_and_lists_what_it_did_not_reach(run_tests, workers):
-    ended = run_tests(SOME, "--minutes", "0.012", *workers)  # 0.72 seconds
+    ended = run_tests(SLOW, "--minutes", "60", *workers)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     last = ended.stdout.strip().splitlines()[-1]
-    passed, left = (int(re.search(rf"(\d+) {word}", last)[1]) for word in ("passed", "not reached"))  # type: ignore[index]
+    passed, left = (int(count) for count in re.findall(r"(\d+) (?:passed|not reached)", last))
     assert passed + left == 6
-    assert passed > 0
-    assert left > 0
+    assert 0 < passed <= 2
     assert len(re.findall(r"^test_some.py::test_[a-f]$", ended.stdout, flags=re.MULTILINE)) == left
 
 
+@pytest.mark.parametrize("workers", [(), ("-n", "2")])
+def test_the_limit_is_that_of_the_environment(run_tests, workers):
+    ended = run_tests(SOME, *workers, PHASECAST_TEST_MINUTES="0")
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert "6 not reached" in ended.stdout.strip().splitlines()[-1]
+
+
 def test_a_failure_before_the_limit_is_a_failure(run_tests):
-    ended = run_tests("def test_0():\n    assert False\n" + SOME, PHASECAST_TEST_MINUTES="0.012")
+    ended = run_tests("def test_0(request):\n    request.config.option.deadline = 0\n    assert False\n" + SOME)
     assert ended.returncode == 1
-    assert "not reached" in ended.stdout.strip().splitlines()[-1]
+    assert "1 failed, 6 not reached" in ended.stdout.strip().splitlines()[-1]
 
 
 def test_a_random_order_is_repeated_by_its_seed(run_tests):
-    text = SOME.replace("0.4", "0")
-
     def order(*options: str, **environment: str) -> list[str]:
-        shown = run_tests(text, "-vv", *options, **environment).stdout
+        shown = run_tests(SOME, "-vv", *options, **environment).stdout
         return re.findall(r"::(test_\w+) PASSED", shown)
 
     plain, one, again = (
@@ -68,6 +73,6 @@ def test_a_random_order_is_repeated_by_its_seed(run_tests):
 
 
 def test_the_seed_is_printed_with_workers_too(run_tests):
-    ended = run_tests(SOME.replace("0.4", "0"), "--shuffle", "-n", "2")
+    ended = run_tests(SOME, "--shuffle", "-n", "2")
     assert ended.returncode == 0, ended.stdout
     assert re.search(r"PHASECAST_TEST_SEED=\d+ repeats it", ended.stdout)
