@@ -10,7 +10,7 @@ from phasecast.core.claim import ClaimVerdict, Finding, RecipeCheck
 from phasecast.core.results import Comparison, Result
 from phasecast.posterior.exact_evidence import exact
 from phasecast.posterior.rlct import around
-from phasecast.posterior.zoo.known_models import monomial
+from phasecast.posterior.zoo.monomial import monomial
 from phasecast.posterior.zoo.two_layer import polygon_network
 
 LAMBDAS = {1: 1 / 2, 2: 1 / 4, 3: 1 / 6}
