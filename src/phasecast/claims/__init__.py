@@ -5,7 +5,7 @@
 <ClaimVerdict.HOLDS_CORRECTED: 'holds with a correction'>
 """
 
-from phasecast.claims.registry import Verification, all_claims, find, verify
+from phasecast.claims.registry import Verification, all_claims, check_of, find, verify
 from phasecast.claims.verification import Verified, verify_all
 from phasecast.core.claim import Claim, ClaimVerdict, Finding, RecipeCheck
 
@@ -17,6 +17,7 @@ __all__ = [
     "Verification",
     "Verified",
     "all_claims",
+    "check_of",
     "find",
     "verify",
     "verify_all",

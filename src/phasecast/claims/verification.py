@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import Field, field_validator
 
-from phasecast.claims.registry import all_claims, find
+from phasecast.claims.registry import all_claims, check_of, find
 from phasecast.core.claim import Claim, ClaimVerdict, Finding, RecipeCheck
 from phasecast.core.errors import BadInput, PhasecastError, unknown
 from phasecast.core.results import Comparison, Result
@@ -105,9 +105,10 @@ def verify_all(
 
 def _experiment(claim: Claim) -> tuple[Recipe, Spec]:
     """The run that checks a claim."""
-    if isinstance(claim.check, RecipeCheck):
-        recipe = find_recipe(claim.check.recipe)
-        return recipe, make_spec(recipe.spec, claim.check.spec)
+    check = check_of(claim.id)
+    if isinstance(check, RecipeCheck):
+        recipe = find_recipe(check.recipe)
+        return recipe, make_spec(recipe.spec, check.spec)
     return RECIPE, make_spec(ClaimCheck, {"claim": claim.id})
 
 
@@ -118,8 +119,9 @@ def _verified(claim: Claim, run: Run, error: str) -> Verified:
     facts, now = status["provenance"], provenance(0)
     current = (facts["commit"], facts["versions"]["phasecast"]) == (now["commit"], now["versions"]["phasecast"])
     try:
-        if isinstance(claim.check, RecipeCheck):
-            finding = claim.check.judge(run.conclusion().answers)
+        check = check_of(claim.id)
+        if isinstance(check, RecipeCheck):
+            finding = check.judge(run.conclusion().answers)
         else:
             finding = _stored_finding(run.results())
     except PhasecastError as problem:  # a judge that misses an answer is this claim's failure, not that of the others
@@ -133,7 +135,7 @@ class ClaimCheck(Spec):
     @field_validator("claim")
     @classmethod
     def _is_a_function(cls, name: str) -> str:
-        if isinstance(check := find(name).check, RecipeCheck):
+        if isinstance(check := check_of(name), RecipeCheck):
             raise BadInput(f"the check of '{name}' is the recipe '{check.recipe}'", "use `phasecast claims verify`")
         return name
 
@@ -141,7 +143,7 @@ class ClaimCheck(Spec):
 def work(spec: ClaimCheck, state: Any) -> Iterator[Chunk]:
     if state is not None:
         return
-    check = find(spec.claim).check
+    check = check_of(spec.claim)
     if isinstance(check, RecipeCheck):
         raise BadInput(f"the check of '{spec.claim}' is a recipe", "use `phasecast claims verify`")
     finding = check()
