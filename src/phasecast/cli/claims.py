@@ -94,7 +94,7 @@ def _verify_all(beginning: str, again: bool, workers: int | None, options: Store
                 (
                     row.claim.id,
                     str(row.claim.verdict),
-                    f"failed: {row.error}" if row.finding is None else str(row.finding.verdict),
+                    "failed" if row.finding is None else str(row.finding.verdict),
                     "confirmed" if row.confirmed else "NOT confirmed",
                     "" if row.seconds is None else f"{row.seconds:.1f}",
                 )
@@ -104,6 +104,7 @@ def _verify_all(beginning: str, again: bool, workers: int | None, options: Store
         "",
         f"{confirmed} of {len(rows)} claims confirmed" + (f", {failed} checks failed" if failed else ""),
     ]
+    lines += [f"{row.claim.id}: {row.error}" for row in rows if row.error]
     if stale := sum(not row.current for row in rows):
         lines.append(f"{stale} were verified by another version of the code; --again computes them again")
     content = {"confirmed": confirmed, "total": len(rows), "failed": failed, "claims": [row.plain() for row in rows]}

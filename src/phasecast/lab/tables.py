@@ -186,7 +186,7 @@ def _column(name: str, table: Table, variable: str, column: ArrayLike) -> np.nda
 
 def _fixed_width(column: np.ndarray) -> np.ndarray:
     """A column as a checkpoint can hold it."""
-    return column.astype(np.str_) if column.dtype.kind == "T" else column
+    return np.array(column.tolist(), dtype=np.str_).reshape(column.shape) if column.dtype.kind == "T" else column
 
 
 def _labels(labels: ArrayLike) -> np.ndarray:
