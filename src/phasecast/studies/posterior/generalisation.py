@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from phasecast.core.results import Comparison, Prediction, Result, Status
+from phasecast.core.answers import Answer
+from phasecast.core.results import Comparison, Prediction, Status
 from phasecast.lab.recipe import Captioned, Chunk, Conclusion, Recipe
 from phasecast.lab.spec import Spec
 from phasecast.lab.tables import Table
@@ -114,20 +115,21 @@ def conclude(spec: Generalisation, results: xr.DataTree) -> Conclusion:
 
     curves = curves_of(spec, results)
     intercept = not setting_of(spec).realisable
-    answers: dict[str, Result] = {}
+    answers: list[Answer] = []
     numbers: dict[str, float | int | None] = {}
     for name, curve in curves.items():
         slope = curve.slope(intercept)
         printed = PRINTED.get(spec.table, {}).get(name, (np.nan, np.nan))[0]
-        key = f"slope over 1/n, {curve.name}"
         source = f"Table {spec.table[0]}({spec.table[1]}), printed without an error"
-        answers[key] = Comparison(Prediction(printed, source=source), slope) if np.isfinite(printed) else slope
+        result = Comparison(Prediction(printed, source=source), slope) if np.isfinite(printed) else slope
+        answers.append(Answer("slope", result, f"slope over 1/n, {curve.name}", {"method": name}))
         numbers[f"nG of {name} at n = {spec.sizes[-1]}"] = float(np.asarray(curve.estimate)[-1] * spec.sizes[-1])
     for name in ("last", "two"):
         less = curves[name].less(curves["map"])
         estimate, error = np.asarray(less.estimate) * spec.sizes, np.asarray(less.error) * spec.sizes
         scaled = replace(less, estimate=estimate, error=error, name="")
-        answers[f"nG, {curves[name].name} less MAP, same data"] = scaled
+        label = f"nG, {curves[name].name} minus MAP, same data"
+        answers.append(Answer("excess-over-map", scaled, label, {"method": name}))
     shown = [curve for curve in curves.values() if curve.status is not Status.REFUSED]
     best = min(shown, key=lambda curve: float(np.asarray(curve.estimate)[-1]))
     sentence = (

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
+from phasecast.core.answers import Answer
 from phasecast.core.policy import Policy, rule
 from phasecast.core.results import Comparison, Measurement, Prediction, Status
 from phasecast.core.statistics import standard_error
@@ -140,13 +141,13 @@ def exact(spec: RlctLinear) -> Prediction:
 
 def conclude(spec: RlctLinear, results: xr.DataTree) -> Conclusion:
     node = results["sets"].to_dataset()
-    answers = {}
+    answers, estimates = [], {}
     refused = int(node["refused"].values.sum())
-    for name, words in (("variance", "β²Var"), ("slope", "slope")):
-        values = node[name].values
+    for method, label in (("variance", "λ by β²Var"), ("slope", "λ by the slope of E[nL]")):
+        values = node[method].values
         reasons = [f"λ̂ of {refused} of {values.size} data sets is refused: use more draws"] if refused else []
         too_many = refused > POLICY.most_refused * values.size
-        measured = Measurement(
+        estimates[method] = Measurement(
             float(values.mean()),
             float(standard_error(values)),
             Status.REFUSED if too_many else Status.WARNING if refused else Status.OK,
@@ -154,9 +155,9 @@ def conclude(spec: RlctLinear, results: xr.DataTree) -> Conclusion:
             reasons=reasons,
             policy=POLICY.plain(),
         )
-        answers[f"λ by {words}"] = Comparison(exact(spec), measured)
-    value = answers["λ by β²Var"].measurement
-    return Conclusion(answers, f"λ̂ = {value.estimate:.3g} ± {value.error:.2g} over {spec.datasets} data sets.")
+        answers.append(Answer("lambda", Comparison(exact(spec), estimates[method]), label, {"method": method}))
+    estimate = estimates["variance"]
+    return Conclusion(answers, f"λ̂ = {estimate.estimate:.3g} ± {estimate.error:.2g} over {spec.datasets} data sets.")
 
 
 def figures(spec: RlctLinear, results: xr.DataTree) -> Mapping[str, Captioned]:

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
+from phasecast.core.answers import Answer
 from phasecast.core.policy import Policy, rule
-from phasecast.core.results import Comparison, Measurement, Prediction, Result, Status
+from phasecast.core.results import Comparison, Measurement, Prediction, Status
 from phasecast.core.statistics import standard_error
 from phasecast.lab.recipe import Captioned, Chunk, Conclusion, Recipe
 from phasecast.lab.spec import Spec
@@ -145,8 +146,7 @@ def layout(spec: RlctRelu) -> Mapping[str, Table]:
 
 
 def conclude(spec: RlctRelu, results: xr.DataTree) -> Conclusion:
-    answers: dict[str, Result] = {}
-    numbers, told = {}, []
+    answers, numbers, estimates = [], {}, []
     for m in spec.true_units:
         node = _of(results, m)
         method = "slope" if spec.labels == "noisy" else "variance"
@@ -157,9 +157,9 @@ def conclude(spec: RlctRelu, results: xr.DataTree) -> Conclusion:
             )
             if math.isfinite(printed):
                 source = Prediction(printed, "as printed", "Table 2", systematic=spread)
-                answers[f"λ̂ beside Table 2, m = {m}"] = Comparison(source, measured)
+                label, result = f"λ̂ and Table 2, m = {m}", Comparison(source, measured)
             else:
-                answers[f"λ̂, m = {m}"] = measured
+                label, result = f"λ̂, m = {m}", measured
         else:
             theory = Prediction(
                 Fraction(3 * m + 1, 2),
@@ -167,12 +167,13 @@ def conclude(spec: RlctRelu, results: xr.DataTree) -> Conclusion:
                 "section 6",
                 systematic=POLICY.width_per_unit * m,
             )
-            answers[f"λ of the network, m = {m}"] = Comparison(theory, measured)
+            label, result = f"λ of the network, m = {m}", Comparison(theory, measured)
+        answers.append(Answer("lambda", result, label, {"true_units": m}))
         for name in ("live", "r2", "excess"):
             numbers[f"{name}, m = {m}"] = float(node[name].values.mean())
-        told.append(f"m = {m}: {float(np.asarray(measured.estimate)):.3g} ± {float(np.asarray(measured.error)):.1g}")
+        estimates.append(f"m = {m}: {float(measured.estimate):.3g} ± {float(measured.error):.1g}")
     live = results["sets"].to_dataset()["live"].values.mean()
-    return Conclusion(answers, f"λ̂ by m: {'; '.join(told)}. Mean live units {live:.2g} of {spec.hidden}.", numbers)
+    return Conclusion(answers, f"λ̂ by m: {'; '.join(estimates)}. Mean live units {live:.2g} of {spec.hidden}.", numbers)
 
 
 def _measured(spec: RlctRelu, node: xr.Dataset, method: str) -> Measurement:
