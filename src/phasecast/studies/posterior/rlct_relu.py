@@ -195,6 +195,7 @@ def _measured(spec: RlctRelu, node: xr.Dataset, method: str) -> Measurement:
         float(values.mean()),
         error,
         Status.REFUSED if refused else Status.WARNING if warned else Status.OK,
+        phase._asdict(),
         error_kind="datasets" if values.size > 1 else "mcse",
         reasons=refused + warned,
         policy=RLCT_POLICY.plain(),
