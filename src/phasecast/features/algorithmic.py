@@ -15,7 +15,7 @@ from scipy.special import ndtri
 
 from phasecast.core.errors import OutsideRegime
 from phasecast.core.results import Prediction
-from phasecast.features.curvature.compiled import evaluate
+from phasecast.features.curvature.compiled import evaluate_batched
 from phasecast.features.curvature.quadrature import find_breaks, gaussian_points, panels
 from phasecast.features.setting.target import Target, target
 
@@ -51,7 +51,7 @@ def _information(one: Target, share: float) -> float:
         line, widths = panels((*find_breaks(one), 0.0), 9.0, round(FINE * share))
         weights = widths * np.exp(-(line**2) / 2)
         weights /= weights.sum()
-        y = evaluate(one, "labels", line[:, None], np.zeros(line.size))
+        y = evaluate_batched(one, "labels", line[:, None], np.zeros(line.size))
         order = np.argsort(y, kind="stable")
         rank = np.cumsum(weights[order]) - weights[order] / 2
         same = np.concatenate([[0], np.cumsum(np.diff(y[order]) > 1e-12 * (1 + np.ptp(y)))])
@@ -66,7 +66,7 @@ def _information(one: Target, share: float) -> float:
         full = mass > 0
         return float((sums[full] ** 2 / mass[full]).sum())
     points, weights = gaussian_points(1, 0.5 * share)
-    clean = evaluate(one, "labels", points, np.zeros(len(points)))
+    clean = evaluate_batched(one, "labels", points, np.zeros(len(points)))
     grid = np.linspace(clean.min() - 9 * one.noise, clean.max() + 9 * one.noise, round(6000 * share))
     total = 0.0
     for part in np.array_split(grid, 20):

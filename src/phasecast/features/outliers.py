@@ -152,7 +152,9 @@ def least_margin(laws: Sequence[CurvatureLaw], delta: float) -> float:
     return min(hessian_spectrum(law, delta).margin for law in laws)
 
 
-def crossing(margin: Callable[[float], float], bracket: Interval, accuracy: float = 0.01, tries: int = 8) -> float:
+def crossing_delta(
+    margin: Callable[[float], float], bracket: Interval, accuracy: float = 0.01, tries: int = 8
+) -> float:
     """δ between the ends of a bracket at which the margin vanishes, by the secant rule in log δ kept inside it.
 
     Where noise has moved the crossing out of the bracket, the straight line through the margins at its ends is

@@ -15,7 +15,7 @@ import numpy as np
 
 from phasecast.core.errors import BadInput, PhasecastError, Refused, whole_number
 from phasecast.core.results import Status
-from phasecast.features.curvature.compiled import evaluate
+from phasecast.features.curvature.compiled import evaluate_batched
 from phasecast.features.curvature.methods import (
     LONG,
     Laws,
@@ -34,7 +34,16 @@ from phasecast.features.hessian_spectrum import (
     hessian_spectrum,
     zero_between,
 )
-from phasecast.features.outliers import LARGEST, SMALLEST, Interval, Scan, crossing, least_margin, outlier_set, scan
+from phasecast.features.outliers import (
+    LARGEST,
+    SMALLEST,
+    Interval,
+    Scan,
+    crossing_delta,
+    least_margin,
+    outlier_set,
+    scan,
+)
 from phasecast.features.setting.functions import LOSSES, Activation, Loss, Scalar
 from phasecast.features.setting.network import Network, Width
 from phasecast.features.setting.target import Target
@@ -147,7 +156,7 @@ def _check_labels(network: Network, chosen: Target) -> None:
     """The logistic loss has no minimum for a label outside [0, 1]."""
     if network.loss.function is not LOSSES["logistic"]:
         return
-    values = evaluate(chosen.link, "", np.random.default_rng(0).normal(size=(4096, chosen.latents)))
+    values = evaluate_batched(chosen.link, "", np.random.default_rng(0).normal(size=(4096, chosen.latents)))
     if chosen.noise > 0 or values.min() < 0 or values.max() > 1:
         raise BadInput(
             "the logistic loss needs labels in [0, 1]", "use a target like z1 > 0 without noise, or another loss"
@@ -270,7 +279,7 @@ def _exact(route: Route, bracket: Interval, margins: Margins, seeds: int) -> tup
     """δ* of a route without randomness, and its distance to that on a coarser grid."""
     star = zero_between(lambda delta: margins(delta, 0)[0], *bracket, accuracy=1e-5)
     around = (star * math.exp(-ASIDE / 4), star * math.exp(ASIDE / 4))
-    rough = crossing(lambda delta: least_margin(route.laws(delta, 0, CHECK), delta), around, 1e-4, tries=2)
+    rough = crossing_delta(lambda delta: least_margin(route.laws(delta, 0, CHECK), delta), around, 1e-4, tries=2)
     return star, abs(star - rough) + 1e-5 * star, {}
 
 
@@ -279,7 +288,7 @@ def _over_seeds(route: Route, bracket: Interval, margins: Margins, seeds: int) -
 
     The drift between the last two times is added to the error.
     """
-    centre = crossing(lambda delta: margins(delta, 0)[-1], bracket, accuracy=0.05, tries=3)
+    centre = crossing_delta(lambda delta: margins(delta, 0)[-1], bracket, accuracy=0.05, tries=3)
     if not math.isfinite(centre):
         return math.nan, math.nan, {}
     deltas = centre * np.exp([-ASIDE, 0.0, ASIDE])

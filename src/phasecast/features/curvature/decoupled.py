@@ -16,7 +16,7 @@ import numpy as np
 from phasecast.core.errors import Refused
 from phasecast.core.results import Status
 from phasecast.features.curvature.curvature_law import CurvatureLaw
-from phasecast.features.curvature.per_example import curvature_law
+from phasecast.features.curvature.per_example import Origin, curvature_law
 from phasecast.features.setting.network import Network
 from phasecast.features.setting.target import Target
 from phasecast.features.simulation.descent import Data, Descent, descend, draw_data
@@ -63,6 +63,6 @@ def _moved(data: Data, run: Descent) -> Data:
 def _law(data: Data, time: float, block: int) -> CurvatureLaw:
     V = (data.X @ data.theta.astype(np.float32)).astype(float)
     return curvature_law(
-        data.network, data.target, V, data.y, data.latents, route="decoupled", time=float(time),
-        delta=data.delta if time else None, block=block,
+        data.network, data.target, V, data.y, data.latents,
+        Origin("decoupled", float(time), data.delta if time else None, block),
     )  # fmt: skip

@@ -11,22 +11,26 @@ import math
 import operator
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 from phasecast.core.errors import BadInput, unknown
+from phasecast.core.types import Array
 
-LONGEST_TEXT = 500
-DEEPEST = 50
-HIGHEST_POWER = 20
-MOST_LATENTS = 3
+LONGEST_TEXT = 500  # characters; chosen: an expression that long is a mistake, and Python's parser is recursive
+DEEPEST = 50  # nested operations; chosen well below Python's recursion limit of 1000
+HIGHEST_POWER = 20  # chosen: 40^20, at the far end of the grids, is still a finite double
+MOST_LATENTS = 3  # the grids that split the latents into easy and hard grow like points^k
 _LATENT = re.compile(r"z([0-9]*)")
 HOW = "write a function of z, or of z1, z2, z3, like z**2 or tanh(z1)*z2"
 
 Link = Callable[[Any], Any]
+"""A JAX function from latents of shape (..., k) to labels of shape (...)."""
+
+Value: TypeAlias = "Array | float"
 
 
 def parse_link(text: str) -> tuple[Link, int]:
-    """The function of latents (..., k) that ``text`` writes, and k.
+    """The function of latents (..., k) that ``text`` describes, and k.
 
     >>> import numpy as np
     >>> link, latents = parse_link("z1*z2")
@@ -44,7 +48,7 @@ def parse_link(text: str) -> tuple[Link, int]:
         raise BadInput(f"'{text[:60]}' is not an expression", HOW) from None
     latents = _latents(tree)
 
-    def link(z: Any) -> Any:
+    def link(z: Array) -> Array:
         import jax.numpy as jnp
 
         z = jnp.asarray(z)
@@ -69,9 +73,9 @@ def _latents(tree: ast.expr) -> int:
     return max(indices)
 
 
-def _compile(node: ast.expr, depth: int) -> Callable[[dict[str, Any]], Any]:
+def _compile(node: ast.expr, depth: int) -> Callable[[dict[str, Value]], Value]:
     if depth > DEEPEST:
-        raise BadInput("the target is nested too deeply", "write it flatter")
+        raise BadInput("the target is nested too deeply", "split it into a flatter expression")
     value = _constant(node)
     if value is not None:
         return lambda names: value
@@ -98,44 +102,44 @@ def _compile(node: ast.expr, depth: int) -> Callable[[dict[str, Any]], Any]:
             raise BadInput(f"{node.func.id} has {len(node.args)} arguments", f"give it {count}")
         arguments = [_compile(argument, depth + 1) for argument in node.args]
         return lambda names: function(*(argument(names) for argument in arguments))
-    raise BadInput(f"the target has '{ast.unparse(node)[:40]}', which is no arithmetic", HOW)
+    raise BadInput(f"the target has '{ast.unparse(node)[:40]}', which is not arithmetic", HOW)
 
 
-def _binary(node: ast.BinOp, depth: int) -> Callable[[dict[str, Any]], Any]:
+def _binary(node: ast.BinOp, depth: int) -> Callable[[dict[str, Value]], Value]:
     left = _compile(node.left, depth + 1)
     if isinstance(node.op, ast.Pow):
         negative = isinstance(node.right, ast.UnaryOp) and isinstance(node.right.op, ast.USub)
         power = _constant(node.right.operand if isinstance(node.right, ast.UnaryOp) else node.right)
         if power is None or power > HIGHEST_POWER:
-            wrong = "is no plain number" if power is None else "is too large"
+            wrong = "is not a plain number" if power is None else "is too large"
             raise BadInput(f"the exponent '{ast.unparse(node.right)[:40]}' {wrong}", f"use at most {HIGHEST_POWER}")
         exponent = -power if negative else power
         return lambda names: _power(left(names), exponent)
     if type(node.op) not in _ARITHMETIC:
-        raise BadInput(f"the target has '{ast.unparse(node)[:40]}', which is no arithmetic", HOW)
+        raise BadInput(f"the target has '{ast.unparse(node)[:40]}', which is not arithmetic", HOW)
     right, combine = _compile(node.right, depth + 1), _ARITHMETIC[type(node.op)]
     return lambda names: combine(left(names), right(names))
 
 
 def _constant(node: ast.expr) -> float | None:
-    """The number that a node writes, or None."""
+    """The value of a node that is a plain number, or None."""
     if isinstance(node, ast.Constant) and isinstance(node.value, int | float) and not isinstance(node.value, bool):
         value = float(node.value)
         return value if math.isfinite(value) else None
     return None
 
 
-def _power(base: Any, exponent: float) -> Any:
+def _power(base: Value, exponent: float) -> Value:
     import jax.numpy as jnp
 
     whole = int(exponent) if exponent == int(exponent) else exponent  # (−2)^2.0 has no derivative in JAX
     return jnp.asarray(base) ** whole
 
 
-def _numpy(name: str) -> Callable[..., Any]:
+def _numpy(name: str) -> Callable[..., Value]:
     """A function of ``jax.numpy`` by name, looked up when it is first called."""
 
-    def applied(*arguments: Any) -> Any:
+    def applied(*arguments: Value) -> Value:
         import jax.numpy as jnp
 
         return getattr(jnp, name)(*arguments)
@@ -143,7 +147,7 @@ def _numpy(name: str) -> Callable[..., Any]:
     return applied
 
 
-def _smooth(name: str, *arguments: Any) -> Any:
+def _smooth(name: str, *arguments: Value) -> Value:
     import jax.numpy as jnp
 
     from phasecast.features.setting.functions import ACTIVATIONS
@@ -151,25 +155,25 @@ def _smooth(name: str, *arguments: Any) -> Any:
     return ACTIVATIONS[name](*(jnp.asarray(argument, float) for argument in arguments))
 
 
-def _relu(u: Any) -> Any:
+def _relu(u: Value) -> Value:
     import jax.numpy as jnp
 
     return jnp.maximum(u, 0)
 
 
-_ARITHMETIC: dict[type, Callable[[Any, Any], Any]] = {
+_ARITHMETIC: dict[type, Callable[[Any, Any], Value]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
     ast.Mult: operator.mul,
     ast.Div: lambda left, right: _numpy("divide")(left, right),
 }
-_COMPARED: dict[type, Callable[[Any, Any], Any]] = {
+_COMPARED: dict[type, Callable[[Any, Any], Value]] = {
     ast.Gt: operator.gt,
     ast.GtE: operator.ge,
     ast.Lt: operator.lt,
     ast.LtE: operator.le,
 }
-FUNCTIONS: dict[str, tuple[Callable[..., Any], int]] = {
+FUNCTIONS: dict[str, tuple[Callable[..., Value], int]] = {
     **{name: (_numpy(name), 1) for name in ("abs", "sqrt", "exp", "log", "sin", "cos", "tanh", "sign")},
     **{name: (_numpy(name), 2) for name in ("minimum", "maximum")},
     "min": (_numpy("minimum"), 2),

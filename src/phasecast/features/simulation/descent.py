@@ -21,7 +21,7 @@ import numpy as np
 
 from phasecast.core.errors import BadInput, whole_number
 from phasecast.core.results import Measurement, Status
-from phasecast.features.curvature.per_example import check_step, compiled, few_units, fresh_loss, labels
+from phasecast.features.curvature.per_example import check_step, compiled_derivative, few_units, fresh_loss, labels
 from phasecast.features.setting.network import Network
 from phasecast.features.setting.target import Target
 
@@ -132,7 +132,7 @@ def descend(
         raise BadInput("the steps to record are not rising from 0 on", f"give steps from 0 to {steps}")
     network, target, k = data.network, data.target, data.target.latents
     y = jnp.asarray(data.y, jnp.float32)
-    losses = compiled(network, "losses")
+    losses = compiled_derivative(network, "losses")
     wanted, seen = set(looks), []
     broken, theta = False, data.theta
     for t, theta, V in walk(data, lr, looks[-1], project=project):
@@ -156,7 +156,7 @@ def walk(data: Data, lr: float, steps: int, *, project: bool = False) -> Iterato
     """The steps of gradient descent one by one: t, the weights (d, m), and XΘ as a JAX array (n, m)."""
     X, n = data.X, len(data.X)
     y = jnp.asarray(data.y, jnp.float32)
-    pull = compiled(data.network, "pull")
+    gradient = compiled_derivative(data.network, "gradient")
     theta = data.theta.astype(np.float32)
     for t in range(steps + 1):
         with np.errstate(over="ignore", invalid="ignore"):  # who looks at the weights sees that they are not finite
@@ -165,7 +165,7 @@ def walk(data: Data, lr: float, steps: int, *, project: bool = False) -> Iterato
         if t == steps:
             return
         with np.errstate(over="ignore", invalid="ignore"):
-            theta = theta - np.float32(lr / n) * (X.T @ np.asarray(pull(V, y)))
+            theta = theta - np.float32(lr / n) * (X.T @ np.asarray(gradient(V, y)))
             if project:
                 theta *= np.float32(data.network.initial_norm) / np.linalg.norm(theta, axis=0)
 
@@ -232,7 +232,7 @@ def lowest_curvatures(data: Data, theta: np.ndarray, count: int = 3, *, highest:
 
     (n, d), m = data.X.shape, data.theta.shape[1]
     V = data.X @ theta.astype(np.float32)
-    H = m * np.asarray(compiled(data.network, "stiffness")(jnp.asarray(V), jnp.asarray(data.y, jnp.float32)))
+    H = m * np.asarray(compiled_derivative(data.network, "hessian")(jnp.asarray(V), jnp.asarray(data.y, jnp.float32)))
 
     def product(vector: np.ndarray) -> np.ndarray:
         moved = data.X @ vector.reshape(d, m).astype(np.float32)

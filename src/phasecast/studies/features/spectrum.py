@@ -57,14 +57,14 @@ def work(spec: FeatureSpectrum, state: Any) -> Iterator[Chunk]:
 
 def _run(spec: FeatureSpectrum, delta: float, number: int) -> dict[str, Any]:
     """All eigenvalues, dense, and the overlap of the lowest, by Lanczos."""
-    from phasecast.features.curvature.per_example import stiffness
+    from phasecast.features.curvature.per_example import loss_hessian
     from phasecast.features.simulation.descent import descend, draw_data, lowest_curvatures
 
     data = draw_data(spec.network(), spec.aim(), delta, spec.dimension, seed=spec.seed + number)
     run = descend(data, spec.lr, spec.step, record=[spec.step])
     if run.status is Status.REFUSED:
         return {"delta": delta, "values": np.full(spec.dimension, np.nan), "overlap2": np.nan}
-    G = stiffness(data.network, (data.X @ run.theta).astype(float), data.y)[:, 0, 0]
+    G = loss_hessian(data.network, (data.X @ run.theta).astype(float), data.y)[:, 0, 0]
     values = np.linalg.eigvalsh((data.X.T * G.astype(np.float32)) @ data.X / len(G))
     return {"delta": delta, "values": values, "overlap2": lowest_curvatures(data, run.theta, 2).overlap2[0]}
 
