@@ -156,17 +156,17 @@ def main() -> None:
         return
     folder, most = folders.most_common(1)[0]
     unexplained = sum("NO REASON" in row for row in places["parameters"])
-    print(f"modules in the fullest folder            {most:>5}   goal ≤ 14 ({folder}/)")
-    print(f"median length of a module                {statistics.median(lengths.values()):>5.0f}   goal 150-200 lines")
-    print(
-        f"longest module                           {lengths[longest]:>5}   goal ≤ 500 ({longest.relative_to(SOURCE)})"
+    table = (
+        ("modules in the fullest folder", most, f"≤ 14 ({folder}/)"),
+        ("median length of a module", round(statistics.median(lengths.values())), "150-200 lines"),
+        ("longest module", lengths[longest], f"≤ 500 ({longest.relative_to(SOURCE)})"),
+        ("functions with more than 8 parameters", len(places["parameters"]), f"< 10; {unexplained} without a reason"),
+        ("parameters annotated with a bare Any", len(places["any"]), "< 250"),
+        ("decision constants without a reason", len(places["constants"]), "0"),
+        ("public names defined in several modules", len(places["names"]), "< 8"),
     )
-    print(
-        f"functions with more than 8 parameters    {len(places['parameters']):>5}   goal < 10, {unexplained} without a reason"
-    )
-    print(f"parameters annotated with a bare Any     {len(places['any']):>5}   goal < 250")
-    print(f"decision constants without a reason      {len(places['constants']):>5}   goal 0")
-    print(f"public names defined in several modules  {len(places['names']):>5}   goal < 8")
+    for label, count, goal in table:
+        print(f"{label:<42}{count:>5}   goal {goal}")
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from cyclopts import App, Parameter
 
 from phasecast.cli.coefficient import build_coefficient_app
 from phasecast.cli.curve import curve
+from phasecast.cli.llc import llc
 from phasecast.cli.rlct import rlct
 from phasecast.cli.threshold import threshold
 
@@ -80,39 +81,6 @@ def demo(*, common: Stored = Stored()) -> int:
         path = show(store=common.store)
     _print({"report": str(path)}, f"report: {path}", common)
     return _exit_code(load(path.parent.name, store=Store.of(common.store)).status)
-
-
-def llc(
-    problem: str,
-    /,
-    *,
-    nbeta: Annotated[float | None, Parameter(help="inverse temperature nβ; n/log n if not given")] = None,
-    gamma: Annotated[float | None, Parameter(help="pull towards w*; a ladder to zero if not given")] = None,
-    prior: Annotated[float | None, Parameter(help="coefficient of the L2 term of the training")] = None,
-    only: Annotated[str | None, Parameter(help="pattern for the names of the parameters that move")] = None,
-    sampler: Annotated[str, Parameter(help="auto, or the name of a kernel")] = "auto",
-    chains: Annotated[int, Parameter(help="how many, at most")] = 8,
-    target: Annotated[float, Parameter(help="standard error to reach, relative to λ̂")] = 0.02,
-    max_grads: Annotated[float | None, Parameter(help="gradients that may be spent")] = None,
-    seed: int = 0,
-    common: Common = Common(),
-) -> int:
-    """Sample λ̂ of your model.
-
-    Parameters
-    ----------
-    problem
-        package.module:factory of a phasecast.Problem(loss, params, data, n)
-    """
-    from phasecast.coefficients.llc.estimate import llc as sample
-    from phasecast.core.user_code import load_problem
-
-    found = sample(
-        load_problem(problem), nbeta=nbeta, gamma=gamma, prior=prior, only=only, sampler=sampler, chains=chains,
-        target=target, max_grads=max_grads, seed=seed,
-    )  # fmt: skip
-    _print(found.plain(), str(found), common)
-    return _exit_code(str(found.status))
 
 
 def run(

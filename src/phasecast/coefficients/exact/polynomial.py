@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
 from phasecast.core.errors import BadInput
+from phasecast.core.expressions import Operator, Reader, parse_expression
 
-LONGEST_TEXT = 5000
-HIGHEST_POWER = 100
-MOST_TERMS = 5000
+# Chosen so that every accepted text is multiplied out within about a second; far above any loss in the literature.
+LONGEST_TEXT, HIGHEST_POWER, MOST_TERMS = 5000, 100, 5000
+MOST_PRODUCTS = 20 * MOST_TERMS  # pairs of terms in one multiplication, before equal powers are collected
 _VARIABLE = re.compile(r"[a-z][0-9]{0,3}")
 
 Terms = dict[tuple[int, ...], Fraction]
@@ -38,53 +40,63 @@ class Polynomial:
 
 
 def parse(text: str) -> Polynomial:
-    """The polynomial that ``text`` writes; anything that is not one is bad input.
+    """The polynomial written in ``text``; anything else is bad input.
 
     >>> parse("(x - y)**2").terms[(1, 1)]
     Fraction(-2, 1)
     """
-    if len(text) > LONGEST_TEXT:
-        raise BadInput(f"the polynomial has {len(text)} characters", f"use at most {LONGEST_TEXT}")
-    try:
-        tree = ast.parse(text.strip(), mode="eval").body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        raise BadInput(f"'{_short(text)}' is not a polynomial", "write it like x**4 + 3*x**2*y**2") from None
+    tree = parse_expression(text, longest=LONGEST_TEXT, name="the polynomial", how="write it like x**4 + 3*x**2*y**2")
     names = sorted({node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}, key=_order)
     for name in names:
         if not _VARIABLE.fullmatch(name):
             raise BadInput(f"unknown name '{name}' in the polynomial", "use variables like x, y, x1, x2")
     try:
-        terms = _terms(tree, {name: index for index, name in enumerate(names)})
+        terms = _Expansion(names).read(tree)
     except RecursionError:
         raise BadInput("the polynomial is nested too deeply", "write it as a sum of terms") from None
     return Polynomial(tuple(names), terms)
 
 
-def _terms(node: ast.expr, places: dict[str, int]) -> Terms:
-    constant = (0,) * len(places)
-    if isinstance(node, ast.Name):
-        place = places[node.id]
-        return {(*constant[:place], 1, *constant[place + 1 :]): Fraction(1)}
-    if isinstance(node, ast.Constant) and type(node.value) in (int, float):
-        value = Fraction(str(node.value))
-        return {constant: value} if value else {}
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd):
-        sign = -1 if isinstance(node.op, ast.USub) else 1
-        return {exponents: sign * c for exponents, c in _terms(node.operand, places).items()}
-    if isinstance(node, ast.BinOp):
-        if isinstance(node.op, ast.Pow):
-            return _power(_terms(node.left, places), _exponent(node.right), constant)
-        left, right = _terms(node.left, places), _terms(node.right, places)
-        if isinstance(node.op, ast.Add):
-            return _sum(left, right, 1)
-        if isinstance(node.op, ast.Sub):
-            return _sum(left, right, -1)
-        if isinstance(node.op, ast.Mult):
+class _Expansion(Reader[Terms]):
+    """Multiplies an expression out, in exact rationals."""
+
+    def __init__(self, names: Sequence[str]):
+        self.positions = {name: index for index, name in enumerate(names)}
+        self.one = (0,) * len(names)
+
+    def constant(self, value: int | float) -> Terms:
+        exact = Fraction(str(value))
+        return {self.one: exact} if exact else {}
+
+    def variable(self, name: str) -> Terms:
+        index = self.positions[name]
+        return {(*self.one[:index], 1, *self.one[index + 1 :]): Fraction(1)}
+
+    def negative(self, operand: Terms) -> Terms:
+        return {exponents: -coefficient for exponents, coefficient in operand.items()}
+
+    def combine(self, operation: Operator, left: Terms, right: Terms) -> Terms:
+        if operation == "*":
             return _product(left, right)
-        if isinstance(node.op, ast.Div) and set(right) == {constant}:
-            return {exponents: c / right[constant] for exponents, c in left.items()}
-    raise BadInput(
-        "only numbers, variables, +, -, *, ** and division by numbers make a polynomial", "leave out the rest"
+        if operation != "/":
+            return _sum(left, right, 1 if operation == "+" else -1)
+        if set(right) != {self.one}:
+            raise _not_a_polynomial()
+        return {exponents: coefficient / right[self.one] for exponents, coefficient in left.items()}
+
+    def power(self, base: Terms, exponent: ast.expr) -> Terms:
+        result: Terms = {self.one: Fraction(1)}
+        for _ in range(_exponent(exponent)):
+            result = _product(result, base)
+        return result
+
+    def not_allowed(self, node: ast.expr) -> BadInput:
+        return _not_a_polynomial()
+
+
+def _not_a_polynomial() -> BadInput:
+    return BadInput(
+        "a polynomial may contain only numbers, variables, +, -, *, ** and division by numbers", "remove the rest"
     )
 
 
@@ -106,28 +118,17 @@ def _sum(left: Terms, right: Terms, sign: int) -> Terms:
 
 
 def _product(left: Terms, right: Terms) -> Terms:
-    if len(left) * len(right) > MOST_TERMS * 20:
-        raise BadInput("the polynomial has too many terms when it is multiplied out", f"use at most {MOST_TERMS}")
+    if len(left) * len(right) > MOST_PRODUCTS:
+        raise BadInput("the polynomial has too many terms when multiplied out", f"use at most {MOST_TERMS}")
     total: Terms = {}
     for first, a in left.items():
         for second, b in right.items():
             exponents = tuple(map(int.__add__, first, second))
             total[exponents] = total.get(exponents, Fraction(0)) + a * b
     if len(total) > MOST_TERMS:
-        raise BadInput("the polynomial has too many terms when it is multiplied out", f"use at most {MOST_TERMS}")
+        raise BadInput("the polynomial has too many terms when multiplied out", f"use at most {MOST_TERMS}")
     return {exponents: coefficient for exponents, coefficient in total.items() if coefficient}
-
-
-def _power(base: Terms, power: int, constant: tuple[int, ...]) -> Terms:
-    result: Terms = {constant: Fraction(1)}
-    for _ in range(power):
-        result = _product(result, base)
-    return result
 
 
 def _order(name: str) -> tuple[str, int]:
     return name[:1], int(name[1:]) if name[1:].isdigit() else -1
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= 40 else text[:37] + "…"

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from phasecast.core.errors import BadInput, unknown
+from phasecast.core.expressions import Operator, Reader, number, parse_expression, shortened
 from phasecast.core.types import Array
 
 LONGEST_TEXT = 500  # characters; chosen: an expression that long is a mistake, and Python's parser is recursive
@@ -27,6 +28,7 @@ Link = Callable[[Any], Any]
 """A JAX function from latents of shape (..., k) to labels of shape (...)."""
 
 Value: TypeAlias = "Array | float"
+Compiled = Callable[[dict[str, Any]], Any]
 
 
 def parse_link(text: str) -> tuple[Link, int]:
@@ -37,15 +39,8 @@ def parse_link(text: str) -> tuple[Link, int]:
     >>> latents, float(link(np.array([2.0, 3.0])))
     (2, 6.0)
     """
-    if len(text) > LONGEST_TEXT:
-        raise BadInput(f"the target has {len(text)} characters", f"use at most {LONGEST_TEXT}")
-    try:
-        tree = ast.parse(text.strip(), mode="eval").body
-        build = _compile(tree, 0)
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        if isinstance(error, BadInput):
-            raise
-        raise BadInput(f"'{text[:60]}' is not an expression", HOW) from None
+    tree = parse_expression(text, longest=LONGEST_TEXT, name="the target", how=HOW)
+    build = _Compiler().read(tree)
     latents = _latents(tree)
 
     def link(z: Array) -> Array:
@@ -73,60 +68,54 @@ def _latents(tree: ast.expr) -> int:
     return max(indices)
 
 
-def _compile(node: ast.expr, depth: int) -> Callable[[dict[str, Value]], Value]:
-    if depth > DEEPEST:
-        raise BadInput("the target is nested too deeply", "split it into a flatter expression")
-    value = _constant(node)
-    if value is not None:
-        return lambda names: value
-    if isinstance(node, ast.Name):
-        if node.id == "pi":
+class _Compiler(Reader[Compiled]):
+    """Turns an expression into a function of its variables."""
+
+    deepest = DEEPEST
+
+    def constant(self, value: int | float) -> Compiled:
+        return lambda names: float(value)
+
+    def variable(self, name: str) -> Compiled:
+        if name == "pi":
             return lambda names: math.pi
-        if not _LATENT.fullmatch(node.id):
-            raise BadInput(f"unknown name '{node.id}' in the target", HOW)
-        return operator.itemgetter(node.id)
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd):
-        inner = _compile(node.operand, depth + 1)
-        return inner if isinstance(node.op, ast.UAdd) else (lambda names: -inner(names))
-    if isinstance(node, ast.BinOp):
-        return _binary(node, depth)
-    if isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in _COMPARED:
-        compare = _COMPARED[type(node.ops[0])]
-        left, right = _compile(node.left, depth + 1), _compile(node.comparators[0], depth + 1)
-        return lambda names: compare(left(names), right(names)) * 1.0
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and not node.keywords:
-        if node.func.id not in FUNCTIONS:
-            raise unknown("function", node.func.id, FUNCTIONS)
-        function, count = FUNCTIONS[node.func.id]
-        if len(node.args) != count:
-            raise BadInput(f"{node.func.id} has {len(node.args)} arguments", f"give it {count}")
-        arguments = [_compile(argument, depth + 1) for argument in node.args]
-        return lambda names: function(*(argument(names) for argument in arguments))
-    raise BadInput(f"the target has '{ast.unparse(node)[:40]}', which is not arithmetic", HOW)
+        if not _LATENT.fullmatch(name):
+            raise BadInput(f"unknown name '{name}' in the target", HOW)
+        return operator.itemgetter(name)
 
+    def negative(self, operand: Compiled) -> Compiled:
+        return lambda names: -operand(names)
 
-def _binary(node: ast.BinOp, depth: int) -> Callable[[dict[str, Value]], Value]:
-    left = _compile(node.left, depth + 1)
-    if isinstance(node.op, ast.Pow):
-        negative = isinstance(node.right, ast.UnaryOp) and isinstance(node.right.op, ast.USub)
-        power = _constant(node.right.operand if isinstance(node.right, ast.UnaryOp) else node.right)
-        if power is None or power > HIGHEST_POWER:
-            wrong = "is not a plain number" if power is None else "is too large"
-            raise BadInput(f"the exponent '{ast.unparse(node.right)[:40]}' {wrong}", f"use at most {HIGHEST_POWER}")
-        exponent = -power if negative else power
-        return lambda names: _power(left(names), exponent)
-    if type(node.op) not in _ARITHMETIC:
-        raise BadInput(f"the target has '{ast.unparse(node)[:40]}', which is not arithmetic", HOW)
-    right, combine = _compile(node.right, depth + 1), _ARITHMETIC[type(node.op)]
-    return lambda names: combine(left(names), right(names))
+    def combine(self, operation: Operator, left: Compiled, right: Compiled) -> Compiled:
+        combine = _ARITHMETIC[operation]
+        return lambda names: combine(left(names), right(names))
 
+    def power(self, base: Compiled, exponent: ast.expr) -> Compiled:
+        negative = isinstance(exponent, ast.UnaryOp) and isinstance(exponent.op, ast.USub)
+        size = number(exponent.operand if isinstance(exponent, ast.UnaryOp) else exponent)
+        if size is None or size > HIGHEST_POWER:
+            wrong = "is not a plain number" if size is None else "is too large"
+            raise BadInput(f"the exponent '{shortened(ast.unparse(exponent))}' {wrong}", f"use at most {HIGHEST_POWER}")
+        signed = float(-size if negative else size)
+        return lambda names: _power(base(names), signed)
 
-def _constant(node: ast.expr) -> float | None:
-    """The value of a node that is a plain number, or None."""
-    if isinstance(node, ast.Constant) and isinstance(node.value, int | float) and not isinstance(node.value, bool):
-        value = float(node.value)
-        return value if math.isfinite(value) else None
-    return None
+    def other(self, node: ast.expr, depth: int) -> Compiled:
+        if isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in _COMPARED:
+            compare = _COMPARED[type(node.ops[0])]
+            left, right = self.read(node.left, depth + 1), self.read(node.comparators[0], depth + 1)
+            return lambda names: compare(left(names), right(names)) * 1.0
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and not node.keywords:
+            if node.func.id not in FUNCTIONS:
+                raise unknown("function", node.func.id, FUNCTIONS)
+            function, count = FUNCTIONS[node.func.id]
+            if len(node.args) != count:
+                raise BadInput(f"{node.func.id} has {len(node.args)} arguments", f"give it {count}")
+            arguments = [self.read(argument, depth + 1) for argument in node.args]
+            return lambda names: function(*(argument(names) for argument in arguments))
+        raise self.not_allowed(node)
+
+    def not_allowed(self, node: ast.expr) -> BadInput:
+        return BadInput(f"the target contains '{shortened(ast.unparse(node))}', which is not arithmetic", HOW)
 
 
 def _power(base: Value, exponent: float) -> Value:
@@ -136,7 +125,7 @@ def _power(base: Value, exponent: float) -> Value:
     return jnp.asarray(base) ** whole
 
 
-def _numpy(name: str) -> Callable[..., Value]:
+def _numpy(name: str) -> Callable[..., Any]:
     """A function of ``jax.numpy`` by name, looked up when it is first called."""
 
     def applied(*arguments: Value) -> Value:
@@ -161,19 +150,19 @@ def _relu(u: Value) -> Value:
     return jnp.maximum(u, 0)
 
 
-_ARITHMETIC: dict[type, Callable[[Any, Any], Value]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.Div: lambda left, right: _numpy("divide")(left, right),
+_ARITHMETIC: dict[Operator, Callable[[Any, Any], Any]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": lambda left, right: _numpy("divide")(left, right),
 }
-_COMPARED: dict[type, Callable[[Any, Any], Value]] = {
+_COMPARED: dict[type, Callable[[Any, Any], Any]] = {
     ast.Gt: operator.gt,
     ast.GtE: operator.ge,
     ast.Lt: operator.lt,
     ast.LtE: operator.le,
 }
-FUNCTIONS: dict[str, tuple[Callable[..., Value], int]] = {
+FUNCTIONS: dict[str, tuple[Callable[..., Any], int]] = {
     **{name: (_numpy(name), 1) for name in ("abs", "sqrt", "exp", "log", "sin", "cos", "tanh", "sign")},
     **{name: (_numpy(name), 2) for name in ("minimum", "maximum")},
     "min": (_numpy("minimum"), 2),
