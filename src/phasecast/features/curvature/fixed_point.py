@@ -22,6 +22,7 @@ from scipy.optimize import root
 
 from phasecast.core.errors import OutsideRegime, Refused, whole_number
 from phasecast.core.results import Measurement, Status
+from phasecast.core.statistics import standard_error
 from phasecast.features.curvature.bracketed_newton import bracketed_newton
 from phasecast.features.curvature.curvature_law import CurvatureLaw
 from phasecast.features.curvature.per_example import (
@@ -35,13 +36,13 @@ from phasecast.features.curvature.per_example import (
     mean_loss,
     nodes,
 )
+from phasecast.features.policy import POLICY
 from phasecast.features.setting.network import Network
 from phasecast.features.setting.target import Target
 from phasecast.features.setting.target import target as as_target
 
-STARTS = ((3.0, 0.5), (1.0, 1.0), (10.0, 0.3), (30.0, 2.0))  # (α, q) to search from
-SOLVED = 1e-7  # largest residual of a solution
-NODES = 2**12  # of one set; four sets give α to about 1e-4
+STARTS = ((3.0, 0.5), (1.0, 1.0), (10.0, 0.3), (30.0, 2.0))  # (α, q) from which the solver starts, in turn
+NODES = 2**12  # per set; four sets give α to about 1e-4
 NEWTON_STEPS = 60  # of V, at most; each shortens its bracket
 EVALUATIONS = 60  # of the equations from one start, at most
 WAY_OUT = "follow the descent with dmft or decoupled instead"
@@ -90,16 +91,15 @@ def fixed_point(network: Network, target: str | Target, delta: float, *, seeds: 
         raise OutsideRegime(f"a fixed point of {network.size} units is not known", "use one unit, or decoupled descent")
     solved: list[_Solution] = []
     for seed in range(whole_number("seeds", seeds, 2)):
-        found = _solve(network, target, delta, seed)
-        if isinstance(found, str):
-            reasons = (f"{found}; {WAY_OUT}",)
-            nothing = Measurement(math.nan, 0.0, Status.REFUSED, error_kind="quadrature", reasons=reasons)
+        solution = _solve(network, target, delta, seed)
+        if isinstance(solution, str):
+            reasons = (f"{solution}; {WAY_OUT}",)
+            nothing = Measurement.refused(*reasons, error_kind="quadrature", policy=POLICY.plain())
             nowhere = np.full(target.latents, math.nan)
             return FixedPoint(nothing, nothing, nowhere, nothing, nothing, Status.REFUSED, reasons)
-        solved.append(found)
+        solved.append(solution)
     numbers = np.array([[one.alpha, one.q] for one in solved])
-    errors = numbers.std(axis=0, ddof=1) / math.sqrt(len(numbers))
-    means = numbers.mean(axis=0)
+    means, errors = numbers.mean(axis=0), standard_error(numbers)
     alpha, q = (
         Measurement(float(value), float(error), error_kind="quadrature", name=name)
         for value, error, name in zip(means, errors, ("α", "q"), strict=True)
@@ -127,7 +127,7 @@ class _Solution:
 
 
 def _solve(network: Network, target: Target, delta: float, seed: int) -> _Solution | str:
-    """The solution on one set of nodes, or in words why there is none."""
+    """The solution on one set of nodes, or the reason why there is none."""
     k, easy = target.latents, target.easy
     normals = nodes(k + 2, seed, NODES)
     V = np.zeros((NODES, 1))  # kept between evaluations, to start Newton from
@@ -146,16 +146,16 @@ def _solve(network: Network, target: Target, delta: float, seed: int) -> _Soluti
     for alpha, q in STARTS:
         V[:] = 0
         start = np.array([math.log(alpha), math.log(q), *np.full(easy.shape[1], 0.1)])
-        found = root(residuals, start, tol=1e-9, options={"maxfev": EVALUATIONS})
-        if not np.isfinite(found.fun).all() or np.max(abs(found.fun)) > SOLVED:
+        solved = root(residuals, start, tol=1e-9, options={"maxfev": EVALUATIONS})
+        if not np.isfinite(solved.fun).all() or np.max(abs(solved.fun)) > POLICY.unsolved:
             continue
-        alpha, q, W, f, G = state(found.x)
-        if np.max(abs(V[:, 0] + alpha / delta * f - W)) > 1e-6 or np.min(1 + alpha / delta * G) <= 0:
-            return "an example has more than one place to settle"
+        alpha, q, W, f, G = state(solved.x)
+        if np.max(abs(V[:, 0] + alpha / delta * f - W)) > POLICY.unsettled or np.min(1 + alpha / delta * G) <= 0:
+            return "an example has more than one fixed point"
         if 1 / alpha**2 <= np.mean(G**2 / (1 + alpha / delta * G) ** 2) / delta:
-            return "the bulk of the Hessian reaches below zero, and the start is not forgotten"
-        return _Solution(float(alpha), float(q), found.x[2:])
-    return "no place was found where descent would settle"
+            return "the bulk of the Hessian extends below zero, so that the start is not forgotten"
+        return _Solution(float(alpha), float(q), solved.x[2:])
+    return "no fixed point of descent was found"
 
 
 def _settled(network: Network, W: np.ndarray, y: np.ndarray, pace: float, guess: np.ndarray) -> np.ndarray:

@@ -26,13 +26,14 @@ from scipy.stats import qmc
 from phasecast.core.errors import BadInput
 from phasecast.core.precision import float64
 from phasecast.core.results import Measurement, Status
+from phasecast.core.statistics import standard_error
 from phasecast.core.types import Array
 from phasecast.features.curvature.curvature_law import CurvatureLaw
 from phasecast.features.curvature.lower_bound import curvature_floor
 from phasecast.features.setting.network import Network
 from phasecast.features.setting.target import Target
 
-NODES = 2**15  # of the quasi-random average over fresh examples
+NODES = 2**15  # of the quasi-random average over fresh examples, a power of two as Sobol's sequence needs
 
 
 class Origin(NamedTuple):
@@ -45,17 +46,17 @@ class Origin(NamedTuple):
 
 
 def check_step(delta: float, lr: float) -> None:
-    """Bad input unless there are examples and steps."""
+    """Bad input unless δ and η are positive."""
     if not (math.isfinite(delta) and delta > 0):
-        raise BadInput(f"δ is {delta:g}", "use examples per dimension n/d > 0")
+        raise BadInput(f"invalid δ {delta:g}", "use examples per dimension n/d > 0")
     if not (math.isfinite(lr) and lr > 0):
-        raise BadInput(f"the learning rate is {lr:g}", "use η > 0")
+        raise BadInput(f"invalid learning rate {lr:g}", "use η > 0")
 
 
 def few_units(network: Network) -> int:
     """m of a network of one to four units."""
     if network.width == "wide":
-        raise BadInput("a wide network has no m", "use the wide route, or a width from 1 to 4")
+        raise BadInput("this needs a finite number of units", "use wide_dmft, or a width from 1 to 4")
     return network.size
 
 
@@ -96,7 +97,7 @@ def curvature_law(
 def mean_loss(network: Network, Vs: np.ndarray, y: np.ndarray, name: str, reasons: tuple[str, ...] = ()) -> Measurement:
     """The average loss at each of several times, Vs of shape (times, n, m), with its standard error."""
     each = np.stack([losses(network, V, y) for V in Vs])
-    error = each.std(axis=1, ddof=1) / math.sqrt(each.shape[1])
+    error = standard_error(each, axis=1)
     return Measurement(each.mean(axis=1), error, Status.REFUSED if reasons else Status.OK, reasons=reasons, name=name)
 
 

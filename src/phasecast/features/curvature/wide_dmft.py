@@ -33,6 +33,7 @@ from scipy.special import ndtri
 from phasecast.core.errors import BadInput, whole_number
 from phasecast.core.precision import float64
 from phasecast.core.results import Measurement, Status
+from phasecast.core.statistics import standard_error
 from phasecast.core.types import Array
 from phasecast.features.curvature.curvature_law import CurvatureLaw
 from phasecast.features.curvature.gaussian_draws import JITTER, next_noise, stratified
@@ -285,7 +286,7 @@ class _Workspace:
 
 
 def _mean(each: np.ndarray, name: str, reasons: tuple[str, ...]) -> Measurement:
-    error = each.std(axis=1, ddof=1) / math.sqrt(each.shape[1])
+    error = standard_error(each, axis=1)
     return Measurement(each.mean(axis=1), error, Status.REFUSED if reasons else Status.OK, reasons=reasons, name=name)
 
 

@@ -78,7 +78,7 @@ class FeatureDiagram(Setting):
 def work(spec: FeatureDiagram, state: Any) -> Iterator[Chunk]:
     """A cell of the diagram a chunk: the margin for every seed."""
     from phasecast.core.errors import Refused
-    from phasecast.features.curvature.methods import route_for
+    from phasecast.features.curvature.methods import Draw, route_for
     from phasecast.features.simulation.margins import margin
 
     cells = [(number, delta) for number in range(len(spec.values)) for delta in spec.deltas]
@@ -89,7 +89,7 @@ def work(spec: FeatureDiagram, state: Any) -> Iterator[Chunk]:
         margins, clipped = np.full(spec.draws, np.nan), False
         for seed in range(spec.draws if route.random else 1):
             try:
-                laws = route.laws(delta, spec.seed + seed, 1.0 if route.random else 0.7)
+                laws = route.laws(delta, Draw(spec.seed + seed, 1.0 if route.random else 0.7))
             except Refused:
                 continue
             margins[seed] = min(margin(law, delta) for law in laws)
