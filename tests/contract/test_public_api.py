@@ -53,9 +53,9 @@ NAMES = {
 SIGNATURES = {
     "Problem": "(loss, params, data=None, n=None, name='your problem')",
     "Prediction": "(value, regime='', source='', systematic=0.0, kind='exact', name='')",
-    "Measurement": "(value, error, status=<Status.OK: 'ok'>, diagnostics=None, *, error_kind='mcse', reasons=(), "
-    "name='', **more)",
-    "Comparison": "(prediction, measurement, tolerance=3.0, name='')",
+    "Measurement": "(estimate, error, status=<Status.OK: 'ok'>, diagnostics=<factory>, *, error_kind='mcse', reasons=(), "
+    "name='', policy=<factory>)",
+    "Comparison": "(prediction, measurement, tolerance=3.0, name='', scale=None)",
     "demo": "(*, store=None, quiet=False)",
     "lab.run": "(recipe, spec=None, *, store=None, checkpoint_every=None, quiet=False)",
     "lab.resume": "(run, *, store=None, checkpoint_every=None, quiet=False)",

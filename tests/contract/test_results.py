@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 
 import numpy as np
@@ -15,6 +16,7 @@ from hypothesis.extra import numpy as hnp
 from phasecast.coefficients import Coefficient
 from phasecast.core import Comparison, Measurement, Prediction, Result, Status, Verdict, codec
 from phasecast.core.errors import BadInput, NewerVersion, OutsideRegime, Refused
+from phasecast.core.results import NOT_STORED
 
 pytestmark = pytest.mark.bare
 
@@ -137,7 +139,7 @@ def test_the_value_of_a_refused_measurement_raises_and_the_estimate_does_not():
 
 
 def test_a_kind_of_measurement_with_fields_of_its_own_is_refused_and_stored_like_any_other():
-    @dataclass(frozen=True, eq=False, init=False)
+    @dataclass(frozen=True, eq=False, kw_only=True)
     class Curved(Measurement):
         curve: tuple[float, ...] = ()
 
@@ -151,8 +153,55 @@ def test_a_kind_of_measurement_with_fields_of_its_own_is_refused_and_stored_like
             _ = result.value
     assert Result.from_json(curved.to_json()) == curved
     assert Curved(1.0, 0.1).curve == ()
-    with pytest.raises(TypeError, match="has no colour"):
+    with pytest.raises(TypeError, match="colour"):
         Curved(1.0, 0.1, colour="red")
+
+
+def test_a_measurement_is_an_ordinary_dataclass():
+    measured = Measurement(1.0, 0.1, error_kind="seeds", name="λ")
+    assert dataclasses.replace(measured, error=0.2) == Measurement(1.0, 0.2, error_kind="seeds", name="λ")
+    assert float(measured) == 1.0
+    assert float(Prediction(Fraction(1, 2))) == 0.5
+
+
+def test_a_refusal_has_one_factory():
+    refused = Measurement.refused("R-hat is 1.3: run longer", error_kind="mcse", name="λ")
+    assert refused.status is Status.REFUSED
+    assert refused.reasons == ("R-hat is 1.3: run longer",)
+    with pytest.raises(Refused, match="R-hat"):
+        float(refused)
+
+
+def test_what_is_kept_in_memory_only_is_neither_stored_nor_compared():
+    @dataclass(frozen=True, eq=False, kw_only=True)
+    class WithChains(Measurement):
+        chains: object = field(default=None, repr=False, compare=False, metadata=NOT_STORED)
+
+    kept = WithChains(1.0, 0.1, chains=object())
+    assert Result.from_json(kept.to_json()) == kept
+    assert "chains" not in kept.to_json()
+
+
+def test_the_policy_that_judged_is_recorded():
+    measured = Measurement(1.0, 0.1, policy={"name": "SomePolicy", "largest_rhat": 1.01})
+    assert measured.plain()["policy"]["largest_rhat"] == 1.01
+    assert Result.from_json(measured.to_json()) == measured
+
+
+@pytest.mark.parametrize(
+    ("prediction", "measurement", "scale", "verdict"),
+    [
+        (Prediction(3.85), Measurement(14.0, 10.0), None, Verdict.INCONCLUSIVE),
+        (Prediction(3.85, systematic=0.27), Measurement(3.9, 0.1), None, Verdict.AGREES),
+        (Prediction(3.85), Measurement(14.0, 1.0), None, Verdict.DIFFERS),
+        (Prediction(3.85, kind="upper-bound"), Measurement(2.0, 10.0), None, Verdict.INCONCLUSIVE),
+        (Prediction(0.0), Measurement(0.1, 0.2), None, Verdict.AGREES),  # 0 has no size to compare the error with
+        (Prediction(0.0), Measurement(0.1, 0.2), 0.5, Verdict.INCONCLUSIVE),
+        (Prediction([1.0, 0.0]), Measurement([1.0, 0.1], 0.1), None, Verdict.AGREES),  # a curve that falls to 0
+    ],
+)
+def test_a_comparison_that_cannot_tell_is_inconclusive(prediction, measurement, scale, verdict):
+    assert Comparison(prediction, measurement, scale=scale).verdict is verdict
 
 
 def test_two_kinds_of_result_cannot_share_a_name():

@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from fractions import Fraction
@@ -23,6 +24,9 @@ from phasecast.core.errors import BadInput, NewerVersion, OutsideRegime, Refused
 Value = Fraction | float | int | np.ndarray
 
 _FORMAT = 1
+
+NOT_STORED = {"stored": False}
+"""Metadata of a field that a result keeps in memory and leaves out of its JSON."""
 
 
 class Status(StrEnum):
@@ -39,6 +43,7 @@ class Verdict(StrEnum):
     AGREES = "agrees"
     DIFFERS = "differs"
     BOUND_RESPECTED = "bound respected"
+    INCONCLUSIVE = "inconclusive"
     NOT_COMPARABLE = "not comparable"
 
 
@@ -81,6 +86,8 @@ class Result:
     def _tree(self) -> dict[str, Any]:
         fields: dict[str, Any] = {}
         for entry in dataclasses.fields(self):  # pyright: ignore[reportArgumentType]
+            if not entry.metadata.get("stored", True):
+                continue
             value = getattr(self, entry.name)
             fields[entry.name] = {"$result": value._tree()} if isinstance(value, Result) else codec.encode(value)
         return {"type": type(self).__name__, "fields": fields}
@@ -96,11 +103,7 @@ class Result:
             else codec.decode(item)
             for name, item in tree["fields"].items()
         }
-        return kind._from_fields(values)
-
-    @classmethod
-    def _from_fields(cls, values: dict[str, Any]) -> Result:
-        return cls(**values)
+        return kind(**values)
 
     def _rows(self) -> list[tuple[str, str]]:
         raise TypeError(f"{type(self).__name__} has no table")
@@ -149,6 +152,9 @@ class Prediction(Result):
         if not np.all(np.asarray(self.systematic) >= 0):
             raise BadInput("a systematic width cannot be negative", "give its size, or 0 for an exact form")
 
+    def __float__(self) -> float:
+        return float(self.value)
+
     def at(self, **conditions: float) -> Prediction:
         """The prediction at finite size, e.g. ``at(nbeta=1e4)``, for the kinds of prediction that know it."""
         raise OutsideRegime(
@@ -177,14 +183,27 @@ class Prediction(Result):
         return [("predicted", self.words()), *((label, text) for label, text in more if text)]
 
 
-@dataclass(frozen=True, eq=False, init=False)
+@dataclass(frozen=True, eq=False)
 class Measurement(Result):
     """What was measured, with one standard error over everything random in it.
 
-    ``value`` raises :class:`Refused` where ``status`` is refused; ``estimate`` is always there to look at.
-    ``reasons`` say, for a warning or a refusal, what is the matter and what to do.
-    ``error_kind`` is one of ``mcse``, ``seeds``, ``datasets``, ``quadrature``. A kind of measurement with fields of its
-    own derives from this one, as a frozen dataclass with ``init=False``; its fields are keywords.
+    ``value`` and ``float()`` raise :class:`Refused` where ``status`` is refused; ``estimate`` is always available.
+    ``reasons`` say, for a warning or a refusal, what is wrong and what to do. ``policy`` holds the thresholds that
+    decided the status. ``error_kind`` says what the error is over:
+
+    ========== ==========================================================
+    mcse       the draws of a sampler (Monte Carlo standard error)
+    seeds      independent runs with other seeds
+    datasets   independently drawn data sets
+    quadrature a numerical integral or solution, by refinement
+    bootstrap  resampled data
+    jackknife  leaving out one piece at a time
+    resolution the spacing of what was recorded
+    exact      none: the number is exact
+    ========== ==========================================================
+
+    A kind of measurement with fields of its own derives from this one as
+    ``@dataclass(frozen=True, eq=False, kw_only=True)``. A field with ``metadata=NOT_STORED`` is kept in memory only.
 
     >>> print(Measurement(0.5003, 0.0011, error_kind="mcse", name="λ"))
     λ
@@ -194,43 +213,28 @@ class Measurement(Result):
 
     estimate: Value
     error: float | np.ndarray
-    status: Status
+    status: Status = Status.OK
     diagnostics: dict[str, Any] = field(default_factory=dict)
-    error_kind: str = "mcse"
-    reasons: tuple[str, ...] = ()
-    name: str = ""
+    error_kind: str = field(default="mcse", kw_only=True)
+    reasons: Sequence[str] = field(default=(), kw_only=True)
+    name: str = field(default="", kw_only=True)
+    policy: dict[str, Any] = field(default_factory=dict, kw_only=True)
 
-    ERROR_KINDS: ClassVar[tuple[str, ...]] = ("mcse", "seeds", "datasets", "quadrature")
+    ERROR_KINDS: ClassVar[tuple[str, ...]] = (
+        "mcse",
+        "seeds",
+        "datasets",
+        "quadrature",
+        "bootstrap",
+        "jackknife",
+        "resolution",
+        "exact",
+    )
 
-    def __init__(
-        self,
-        value: Value,
-        error: float | np.ndarray,
-        status: Status | str = Status.OK,
-        diagnostics: dict[str, Any] | None = None,
-        *,
-        error_kind: str = "mcse",
-        reasons: tuple[str, ...] | list[str] = (),
-        name: str = "",
-        **more: Any,
-    ):
-        given = {
-            "estimate": value,
-            "error": error,
-            "status": status,
-            "diagnostics": dict(diagnostics or {}),
-            "error_kind": error_kind,
-            "reasons": reasons,
-            "name": name,
-            **more,
-        }
-        for entry in dataclasses.fields(self):
-            if entry.name not in given and entry.default_factory is not dataclasses.MISSING:
-                given[entry.name] = entry.default_factory()
-            object.__setattr__(self, entry.name, given.pop(entry.name, entry.default))
-        if given:
-            raise TypeError(f"{type(self).__name__} has no {', '.join(given)}")
-        self.__post_init__()
+    @classmethod
+    def refused(cls, *reasons: str, estimate: Value = math.nan, error: float = math.nan, **fields: Any) -> Self:
+        """A measurement that we would not defend, with what is wrong and what to do."""
+        return cls(estimate, error, Status.REFUSED, reasons=reasons, **fields)
 
     def __post_init__(self) -> None:
         if self.error_kind not in self.ERROR_KINDS:
@@ -241,6 +245,7 @@ class Measurement(Result):
         except ValueError:
             raise BadInput(f"unknown status '{self.status}'", f"choose one of: {', '.join(Status)}") from None
         object.__setattr__(self, "reasons", tuple(self.reasons))
+        object.__setattr__(self, "diagnostics", dict(self.diagnostics))
         object.__setattr__(self, "estimate", _as_value(self.estimate))
         if np.any(np.asarray(self.error) < 0):
             raise BadInput("a standard error cannot be negative", "give its size")
@@ -257,6 +262,9 @@ class Measurement(Result):
             )
         return self.estimate
 
+    def __float__(self) -> float:
+        return float(self.value)
+
     def plain(self) -> dict[str, Any]:
         estimate = codec.plain(self.estimate)
         return {
@@ -268,11 +276,8 @@ class Measurement(Result):
             "status": str(self.status),
             "reasons": list(self.reasons),
             "diagnostics": codec.plain(self.diagnostics),
+            **({"policy": codec.plain(self.policy)} if self.policy else {}),
         }
-
-    @classmethod
-    def _from_fields(cls, values: dict[str, Any]) -> Measurement:
-        return cls(values.pop("estimate"), **values)
 
     def _rows(self) -> list[tuple[str, str]]:
         rows = [
@@ -294,25 +299,35 @@ class Measurement(Result):
 class Comparison(Result):
     """A prediction beside a measurement.
 
-    They agree where every element is within ``tolerance`` combined errors; a bound is respected where no
-    element is beyond it by more. A refused or non-finite measurement is not comparable.
+    They differ where an element is more than ``tolerance`` combined errors away (for a bound: beyond it by more). They
+    agree, or the bound is respected, where no element is and the comparison could have told: a comparison in which even
+    a prediction that is wrong by its whole size would pass, tolerance × combined error ≥ ``scale``, is inconclusive.
+    ``scale`` defaults to the size of the prediction (the largest one of an array); a prediction of 0 has none. A
+    refused or non-finite measurement is not comparable.
 
-    >>> print(Comparison(Prediction(Fraction(1, 2)), Measurement(0.5003, 0.0011)).verdict)
-    agrees
+    >>> Comparison(Prediction(Fraction(1, 2)), Measurement(0.5003, 0.0011)).verdict.value
+    'agrees'
+    >>> Comparison(Prediction(3.85), Measurement(14.0, 10.0)).verdict.value
+    'inconclusive'
     """
 
     prediction: Prediction
     measurement: Measurement
     tolerance: float = 3.0
     name: str = ""
+    scale: float | None = None
+
+    @property
+    def combined_error(self) -> np.ndarray:
+        """The error of the measurement and the systematic width of the prediction together."""
+        return np.hypot(_floats(self.measurement.error), _floats(self.prediction.systematic))
 
     @property
     def distance(self) -> np.ndarray:
         """Measured minus predicted, in combined errors; NaN where it makes no sense."""
         try:
             difference = _floats(self.measurement.estimate) - _floats(self.prediction.value)
-            combined = np.hypot(_floats(self.measurement.error), _floats(self.prediction.systematic))
-            difference, combined = np.broadcast_arrays(difference, combined)
+            difference, combined = np.broadcast_arrays(difference, self.combined_error)
         except ValueError:
             return np.asarray(math.nan)
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -321,14 +336,21 @@ class Comparison(Result):
 
     @property
     def verdict(self) -> Verdict:
-        """``agrees``, ``differs``, ``bound respected`` or ``not comparable``."""
+        """What the comparison says; the rule is in the description of the class."""
         distance = self.distance
         if self.measurement.status is Status.REFUSED or np.isnan(distance).any() or distance.size == 0:
             return Verdict.NOT_COMPARABLE
-        if self.prediction.kind == "exact":
-            return Verdict.AGREES if np.all(abs(distance) <= self.tolerance) else Verdict.DIFFERS
-        beyond = distance if self.prediction.kind == "upper-bound" else -distance
-        return Verdict.BOUND_RESPECTED if np.all(beyond <= self.tolerance) else Verdict.DIFFERS
+        bound = self.prediction.kind != "exact"
+        beyond = {"exact": abs(distance), "upper-bound": distance, "lower-bound": -distance}[self.prediction.kind]
+        if np.any(beyond > self.tolerance):
+            return Verdict.DIFFERS
+        if not self._can_tell():
+            return Verdict.INCONCLUSIVE
+        return Verdict.BOUND_RESPECTED if bound else Verdict.AGREES
+
+    def _can_tell(self) -> bool:
+        scale = np.max(abs(_floats(self.prediction.value))) if self.scale is None else self.scale
+        return bool(scale == 0 or np.all(self.tolerance * self.combined_error < scale))
 
     @property
     def largest_distance(self) -> float:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "#888888"
 
 
-@dataclass(frozen=True, eq=False, init=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Threshold(Measurement):
     """δ*(t), the least n/d from which on the Hessian has an informative outlier.
 

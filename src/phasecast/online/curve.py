@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 LEFT = 0.9  # of its height: below this ε has left the plateau
 
 
-@dataclass(frozen=True, eq=False, init=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Forecast(Curve):
     """ε(α) averaged over draws of student and teacher, with what theory says about its parts.
 

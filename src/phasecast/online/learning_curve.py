@@ -18,7 +18,7 @@ def _empty() -> np.ndarray:
     return np.empty(0)
 
 
-@dataclass(frozen=True, eq=False, init=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Curve(Measurement):
     """ε over α. ``eps`` raises where the curve is refused; ``estimate`` is there to look at anyway.
 

@@ -19,7 +19,7 @@ BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "#888888"
 COLUMNS = ("beta", "value", "error", "energy", "energy_error")
 
 
-@dataclass(frozen=True, eq=False, init=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class RLCT(Measurement):
     """λ̂ of a model, a truth and a prior, from tempered posteriors.
 

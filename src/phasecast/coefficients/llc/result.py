@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 COLOUR = "#0072B2"
 
 
-@dataclass(frozen=True, eq=False, init=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class LLC(Measurement):
     """λ̂ at w*.
 

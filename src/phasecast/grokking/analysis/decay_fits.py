@@ -25,7 +25,7 @@ EXPONENTIAL, FLOOR, POWER = "exponential", "exponential with a floor", "power la
 Laws = dict[str, tuple[float, ...]]
 
 
-@dataclass(frozen=True, eq=False, init=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class DecayLaw(Measurement):
     """AICc of the best exponential minus that of the power law: positive where the power law is better.
 

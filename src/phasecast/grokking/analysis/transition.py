@@ -35,7 +35,7 @@ MOST_STICKY = 0.9
 ROUNDING = 1e-10  # residuals below this share of the change are exact fits
 
 
-@dataclass(frozen=True, eq=False, init=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Transition(Measurement):
     """The time of a change, with its error; ``low`` and ``high`` hold it with 95%.
 

@@ -79,7 +79,7 @@ class Setting:
         whole_number("epochs", self.training.epochs, 1)
 
 
-@dataclass(frozen=True, eq=False, init=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class GeneralisationCurve(Measurement):
     """E_n G(n) over n, with the standard error over datasets.
 

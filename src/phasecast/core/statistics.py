@@ -1,0 +1,90 @@
+"""What does a set of numbers say, with which error? Means, straight lines and jackknives, once for all packages.
+
+Effective sample sizes and R-hat of chains come from arviz-stats (:mod:`phasecast.sampling.traces`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from phasecast.core.errors import BadInput
+from phasecast.core.results import Measurement
+
+
+def standard_error(values: ArrayLike, axis: int = 0) -> np.ndarray:
+    """The standard error of the mean of independent ``values`` along ``axis``; NaN for a single one.
+
+    >>> float(standard_error([1.0, 2.0, 3.0, 4.0]))
+    0.6454972243679028
+    """
+    values = np.asarray(values, dtype=float)
+    count = values.shape[axis]
+    if count < 2:
+        return np.full(np.delete(values.shape, axis), math.nan)
+    return values.std(axis=axis, ddof=1) / math.sqrt(count)
+
+
+def mean_of(values: ArrayLike, error_kind: str = "seeds", name: str = "") -> Measurement:
+    """The mean of independent values (along the first axis) with its standard error.
+
+    >>> print(mean_of([1.0, 2.0, 3.0, 4.0], name="λ"))
+    λ
+      measured  2.50 ± 0.65 (seeds)
+      status    ok
+    """
+    values = np.asarray(values, dtype=float)
+    mean, error = values.mean(axis=0), standard_error(values)
+    if mean.ndim == 0:
+        return Measurement(float(mean), float(error), error_kind=error_kind, name=name)
+    return Measurement(mean, error, error_kind=error_kind, name=name)
+
+
+class Line(NamedTuple):
+    """A fitted straight line y = intercept + slope·x, with standard errors and the covariance of both."""
+
+    intercept: float
+    slope: float
+    intercept_error: float
+    slope_error: float
+    covariance: np.ndarray
+    chi_squared: float
+
+
+def weighted_line(x: ArrayLike, y: ArrayLike, error: ArrayLike | None = None) -> Line:
+    """The least-squares line through points with known errors; without errors, from the scatter around it.
+
+    >>> line = weighted_line([0.0, 1.0, 2.0], [1.0, 3.0, 5.0], [0.1, 0.1, 0.1])
+    >>> round(line.intercept, 12), round(line.slope, 12), round(line.slope_error, 6)
+    (1.0, 2.0, 0.070711)
+    """
+    x, y = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
+    if x.ndim != 1 or x.shape != y.shape or len(x) < 2:
+        raise BadInput(f"a line needs two or more points, got x {x.shape} and y {y.shape}", "pass equally long lists")
+    weight = np.ones_like(x) if error is None else 1 / np.broadcast_to(np.asarray(error, dtype=float), x.shape)
+    design = np.column_stack([np.ones_like(x), x]) * weight[:, None]
+    inverse = np.linalg.inv(design.T @ design)
+    intercept, slope = inverse @ (design.T @ (y * weight))
+    chi_squared = float(np.sum((weight * (y - intercept - slope * x)) ** 2))
+    freedom = len(x) - 2
+    scale = 1.0 if error is not None else chi_squared / freedom if freedom else math.nan
+    covariance = inverse * scale
+    errors = np.sqrt(np.diag(covariance))
+    return Line(float(intercept), float(slope), float(errors[0]), float(errors[1]), covariance, chi_squared)
+
+
+def jackknife(statistic: Callable[[np.ndarray], float], values: ArrayLike) -> tuple[float, float]:
+    """``statistic`` of all values, and its standard error from leaving out one value (along the first axis) at a time.
+
+    >>> estimate, error = jackknife(np.mean, [1.0, 2.0, 3.0, 4.0])
+    >>> round(estimate, 6), round(error, 6)
+    (2.5, 0.645497)
+    """
+    values = np.asarray(values, dtype=float)
+    count = len(values)
+    left_out = np.array([statistic(np.delete(values, i, axis=0)) for i in range(count)])
+    return float(statistic(values)), float(math.sqrt((count - 1) * left_out.var()))
