@@ -44,8 +44,8 @@ NAMES = {
     "polygon_network power_model reduced_rank rescale rescaling rlct scaling_direction score singular_fluctuation "
     "singularity table_setting temperature_grid tempered two_layer wbic wbic_beta",
     "phasecast.claims": "Claim ClaimVerdict Finding RecipeCheck Verification all_claims find verify",
-    "phasecast.lab": "Captioned Chunk Conclusion DataFile Factory LocalEngine RECIPES Recipe Run Spec Store Sweep "
-    "Swept Table find_recipe load make_sweep read_sweep resume run sweep",
+    "phasecast.lab": "Answer Answers Captioned Chunk Conclusion DataFile Factory LocalEngine RECIPES Recipe Run Spec "
+    "Store Sweep Swept Table find_recipe load make_sweep read_sweep resume run sweep",
     "phasecast.torch": "llc load",
     "phasecast.report": "competing_basins write write_sweep",
 }
@@ -53,8 +53,8 @@ NAMES = {
 SIGNATURES = {
     "Problem": "(loss, params, data=None, n=None, name='your problem')",
     "Prediction": "(value, regime='', source='', systematic=0.0, kind='exact', name='')",
-    "Measurement": "(estimate, error, status=<Status.OK: 'ok'>, diagnostics=<factory>, *, error_kind='mcse', reasons=(), "
-    "name='', policy=<factory>)",
+    "Measurement": "(estimate, error, status=<Status.OK: 'ok'>, diagnostics=<factory>, *, error_kind='mcse', "
+    "reasons=(), name='', policy=<factory>)",
     "Comparison": "(prediction, measurement, tolerance=3.0, name='', scale=None)",
     "demo": "(*, store=None, quiet=False)",
     "lab.run": "(recipe, spec=None, *, store=None, checkpoint_every=None, quiet=False)",
