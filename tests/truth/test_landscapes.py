@@ -197,3 +197,12 @@ def test_three_parameters_are_not_for_the_grid():
 def test_temperatures_that_are_not_geometric_are_bad_input():
     with pytest.raises(BadInput, match="logspace"):
         extrapolate(np.ones(5), np.zeros(5), np.arange(1.0, 6.0))
+
+
+def test_a_stricter_policy_refuses_what_the_default_accepts():
+    problem = LANDSCAPES["x⁴+y⁴"].problem()
+    strict = TemperaturePolicy(largest_grid_difference=1e-9)
+    assert temperature_quadrature(problem).status is Status.OK
+    measured = temperature_quadrature(problem, policy=strict)
+    assert measured.status is Status.REFUSED
+    assert measured.policy == strict.plain()
