@@ -75,7 +75,7 @@ def test_a_run_whose_loss_is_no_number_stops_and_keeps_what_it_has(store, comman
     numbers = found["summary"]["numbers"]
     assert numbers["diverged"] == 10
     assert numbers["train_accuracy"] is not None
-    reason = answer_of(found, "training")["reasons"][0]
+    reason = answer_of(found, "training-loss")["reasons"][0]
     assert "step 10" in reason
     assert "smaller learning rate than 1e+12" in reason
     results = load("grokking", store=store).results()

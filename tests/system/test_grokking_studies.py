@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from conftest import HERE
-from phasecast.core.results import Comparison
 from phasecast.grokking import quadratic, train
 from phasecast.grokking import task as make_task
 from phasecast.lab import LocalEngine, Store, find_recipe, run, sweep
@@ -44,9 +43,9 @@ def test_a_study_at_the_papers_scale_has_the_papers_sizes(name):
         ("coefficient", "samplers=hmc", "calibrated"),
         ("data", "ratios=40", "rows to train on"),
         ("data", "ratios=[]", "give ratios or fractions"),
-        ("mirror", "values=-1", "give positive ones"),
+        ("mirror", "values=-1", "use positive numbers"),
         ("mirror", "vary=depth", "weight_decay"),
-        ("sampler", "gammas=0", "give positive ones"),
+        ("sampler", "gammas=0", "use positive numbers"),
         ("severity", "rates=0.1,-0.1", "not positive"),
         ("severity", "weight_decays=-1e-4", "negative"),
         ("width", "scale=huge", "laptop"),
@@ -72,9 +71,8 @@ def test_a_study_stores_what_the_library_computes(store):
     ends = curves[(curves["group"] == 1) & (curves["step"] == 400)]
     np.testing.assert_array_equal(ends["validation_accuracy"], last.curves["validation_accuracy"][-1])
     assert found.conclusion().numbers["critical, M = 11"] is None
-    critical = found.conclusion().answers["critical N/(M ln M), M = 11"]
-    assert isinstance(critical, Comparison)
-    assert "try at least 8" in critical.measurement.reasons[0]
+    critical = found.conclusion().answers.measurement("critical-ratio", p=11)
+    assert "try at least 8" in critical.reasons[0]
 
 
 @pytest.mark.bare
