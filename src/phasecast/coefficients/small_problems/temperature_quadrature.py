@@ -191,6 +191,3 @@ def _log_grid(panels: int) -> tuple[np.ndarray, np.ndarray]:
     half = np.diff(edges)[:, None] / 2
     s = (edges[:-1, None] + half + half * nodes).ravel()
     return np.exp(-s), (half * weights).ravel() * np.exp(-s)
-
-
-ladder, fit_ladder = scaled_losses, extrapolate
