@@ -42,6 +42,11 @@ def finding(
     return Finding(verdict_of(printed, corrected, experiment=experiment), words, tuple(comparisons))
 
 
+def undecided(words: str) -> Finding:
+    """A check that ran and cannot decide either way: the claim stays open."""
+    return Finding(ClaimVerdict.OPEN, words)
+
+
 def exact_finding(rows: Iterable[tuple[str, int, int]], corrected: bool | None = None) -> Finding:
     """What exact numbers say of printed ones: rows (case, printed, exact), and whether our version is exact."""
     rows = list(rows)
