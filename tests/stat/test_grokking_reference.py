@@ -15,6 +15,7 @@ from phasecast.lab import run
 RATES = np.geomspace(1e-3, 2e-2, 8)
 
 
+@pytest.mark.slow
 def test_a_power_law_and_an_exponential_are_told_apart():
     """Never taken for each other, and seldom left undecided."""
     rng = np.random.default_rng(0)

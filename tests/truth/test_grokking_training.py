@@ -299,7 +299,14 @@ def test_a_member_that_diverges_is_noted_and_the_training_stops_only_when_all_do
     assert small(lr=1e12, state=alone[-1].state) == []
 
 
-@pytest.mark.parametrize("make", [mlp, transformer, lambda t, k: quadratic(t, k, "relu")], ids=["mlp", "tf", "relu"])
+@pytest.mark.parametrize(
+    "make",
+    [
+        pytest.param(mlp, id="mlp"),
+        pytest.param(transformer, id="tf", marks=pytest.mark.slow),
+        pytest.param(lambda t, k: quadratic(t, k, "relu"), id="relu"),
+    ],
+)
 def test_other_networks_learn_their_training_rows(make):
     table = make_task("addition", 7)
     *_, last = train(table, make(table, 32), steps=300, fraction=0.7, lr=1e-2, log_every=100)
