@@ -1,4 +1,4 @@
-"""Where do the reference numbers of online learning come from? From these few lines, which share no code with phasecast.
+"""Where do the reference numbers of online learning come from? From these lines, which share no code with phasecast.
 
     python tests/reference/online_numbers.py
 
@@ -19,7 +19,7 @@ def spectrum(modes: int, beta: float) -> np.ndarray:
 
 
 def plateau(teachers: int) -> float:
-    """The least ε of students that are all c·ΣB_n, for orthonormal teachers: R = c, Q = Mc² (Saad & Solla's averages)."""
+    """The least ε of students that are all c·ΣB_n, for orthonormal teachers: R = c, Q = Mc²."""
 
     def error(c: float) -> float:
         Q = teachers * c**2
