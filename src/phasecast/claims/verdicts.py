@@ -50,6 +50,11 @@ def finding(
     return Finding(verdict_of(printed, corrected, experiment=experiment), words, tuple(comparisons))
 
 
+def undecided(words: str) -> Finding:
+    """A check that ran and cannot decide either way: the claim stays open."""
+    return Finding(ClaimVerdict.OPEN, words)
+
+
 def exact_value(coefficient: Coefficient) -> Fraction:
     """λ as a Fraction, for arithmetic."""
     return Fraction(coefficient.value)  # pyright: ignore[reportArgumentType, reportCallIssue]
