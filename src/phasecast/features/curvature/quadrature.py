@@ -1,6 +1,6 @@
 """The law of the curvature at the start, after one step and at a fixed point, by integration over Gaussians.
 
-At t = 0 the preactivations V ~ N(0, ‖θ‖²) know nothing of the labels. One step of gradient descent gives
+At t = 0 the preactivations V ~ N(0, ‖θ‖²) are independent of the labels. One step of gradient descent gives
 
 .. math:: V_j(1) = V_j - \\frac{\\eta}{m}\\Big[\\frac{F_j}{\\delta} + \\sum_k R_{jk}V_k + \\mathbb E[F_jz_E]\\cdot z_E
           + \\sqrt{C/\\delta}\\,\\xi\\Big],\\qquad R_{jk} = \\frac{\\mathbb E[F_jV_k]}{\\|\\theta\\|^2},\\quad
