@@ -2,9 +2,9 @@
 
 No fixed number of gradient steps learns a hard direction, so that for n, d → ∞ the examples' preactivations have the
 same law when the hard latents in the labels are drawn independently of X (Wang & Montanari 2026, "Hard directions: not
-learned in O(1) time"; their DMFT has no term for them). At any d such a descent cannot learn them either. A step costs O(nd)
-and needs no memory of T² response functions, so that thousands of steps are possible. What remains is the effect of a
-finite d, of order 1/√(nd) in averages over one draw and 1/d in their mean.
+learned in O(1) time"; their DMFT has no term for them). At any d such a descent cannot learn them either. A step costs
+O(nd) and needs no memory of T² response functions, so that thousands of steps are possible. What remains is the effect
+of a finite d, of order 1/√(nd) in averages over one draw and 1/d in their mean.
 """
 
 from __future__ import annotations
