@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from phasecast.coefficients.llc.studies import local_free_energy
+from phasecast.coefficients.llc.free_energy import local_free_energy
 from phasecast.core.errors import BadInput
 from phasecast.core.results import Measurement, Status
 
