@@ -153,6 +153,13 @@ def command_json(command):
     return run
 
 
+def answer_of(outcome: dict, id: str, **where: object) -> dict:
+    """The answer with this id and these parameters, of a run as --json prints it."""
+    answers = outcome["summary"]["answers"]
+    (chosen,) = [one for one in answers if one["id"] == id and where.items() <= one["where"].items()]
+    return chosen
+
+
 def start(*words: object, **more: object) -> subprocess.Popen[str]:
     """Start a phasecast command in a process of its own; test recipes can be imported in it."""
     environment = {**os.environ, "PYTHONPATH": str(HERE)}

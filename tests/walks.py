@@ -11,7 +11,7 @@ import numpy as np
 from pydantic import Field
 
 from phasecast.core import Comparison, Measurement, Prediction
-from phasecast.lab import Captioned, Chunk, Conclusion, Recipe, Spec, Table
+from phasecast.lab import Answer, Captioned, Chunk, Conclusion, Recipe, Spec, Table
 
 
 class Walk(Spec):
@@ -61,7 +61,7 @@ def conclude(spec, results):
         reasons=["asked to refuse: do not ask"] if spec.refuse else [],
         name="mean step",
     )
-    return Conclusion({"mean step": Comparison(Prediction(0.0), measured)}, "A walk was taken.")
+    return Conclusion([Answer("mean-step", Comparison(Prediction(0.0), measured), "mean step")], "A walk was taken.")
 
 
 def figures(spec, results):

@@ -44,8 +44,8 @@ NAMES = {
     "polygon_network power_model reduced_rank rescale rescaling rlct scaling_direction score singular_fluctuation "
     "singularity table_setting temperature_grid tempered two_layer wbic wbic_beta",
     "phasecast.claims": "Claim ClaimVerdict Finding RecipeCheck Verification all_claims find verify",
-    "phasecast.lab": "Captioned Chunk Conclusion DataFile Factory LocalEngine RECIPES Recipe Run Spec Store Sweep "
-    "Swept Table find_recipe load make_sweep read_sweep resume run sweep",
+    "phasecast.lab": "Answer Answers Captioned Chunk Conclusion DataFile Factory LocalEngine RECIPES Recipe Run Spec "
+    "Store Sweep Swept Table find_recipe load make_sweep read_sweep resume run sweep",
     "phasecast.torch": "llc load",
     "phasecast.report": "competing_basins write write_sweep",
 }

@@ -13,7 +13,7 @@ from phasecast.core.results import Result
 from phasecast.posterior import Model, exact, rlct, tempered
 from phasecast.posterior.rlct import around, covariance_of_means, estimates, gls_slope, judge
 from phasecast.posterior.tempered import check_betas
-from phasecast.posterior.zoo.known_models import linear, linear_data
+from phasecast.posterior.zoo.linear import linear, linear_data
 
 pytestmark = pytest.mark.bare
 BETAS = around(1000)
@@ -148,7 +148,7 @@ def test_betas_are_positive_and_increase(betas):
     [
         ({"sampler": "hmc"}, "unknown sampler"),
         ({"draws": 3}, "draws is 3"),
-        ({"draws": 50, "thin": 7}, "no multiple"),
+        ({"draws": 50, "thin": 7}, "not a multiple"),
         ({"chains": 0}, "chains is 0"),
         ({"warmup": 5, "sampler": "nuts"}, "cannot adapt"),
     ],

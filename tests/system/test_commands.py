@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import phasecast
+from conftest import answer_of
 from phasecast import coefficients
 from phasecast.lab import Store, load, run
 
@@ -52,7 +53,7 @@ def test_run_prints_one_json_object(command, store):
     assert set(answer) == {"run", "path", "status", "summary"}
     assert answer["status"] == "ok"
     assert Path(answer["path"]) == store / answer["run"]
-    assert answer["summary"]["answers"]["mean step"]["verdict"] == "agrees"
+    assert answer_of(answer, "mean-step")["verdict"] == "agrees"
 
 
 def test_what_a_users_code_prints_does_not_stand_in_the_json(command, store):
@@ -68,7 +69,7 @@ def test_a_refused_run_exits_with_3_and_is_printed_all_the_same(command, store):
     answer = json.loads(out)
     assert code == 3
     assert answer["status"] == "refused"
-    measured = answer["summary"]["answers"]["mean step"]["measurement"]
+    measured = answer_of(answer, "mean-step")["measurement"]
     assert measured["value"] is None
     assert measured["estimate"] is not None
     assert measured["reasons"] == ["asked to refuse: do not ask"]

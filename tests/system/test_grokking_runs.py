@@ -11,7 +11,7 @@ import time
 import numpy as np
 import pytest
 
-from conftest import HERE
+from conftest import HERE, answer_of
 from phasecast.grokking import effective_width, quadratic, train
 from phasecast.grokking import task as make_task
 from phasecast.lab import Store, find_recipe, load, run
@@ -35,7 +35,7 @@ def test_a_run_prints_its_numbers(store, command_json):
     assert numbers["train_accuracy"] == numbers["val_accuracy"] == 1
     assert 0 < numbers["gsm"] < 1
     assert 44 <= numbers["k_eff"] <= 128
-    assert found["summary"]["answers"]["gsm"]["diagnostics"]["T"] == 2500
+    assert answer_of(found, "gsm")["diagnostics"]["T"] == 2500
 
 
 @pytest.mark.bare
@@ -63,7 +63,7 @@ def test_a_run_that_never_generalises_has_no_severity(store, command):
     assert found["status"] == "refused"
     assert found["summary"]["numbers"]["gsm"] is None
     assert found["summary"]["numbers"]["val95"] is None
-    assert "not generalised" in found["summary"]["answers"]["gsm"]["reasons"][0]
+    assert "not generalised" in answer_of(found, "gsm")["reasons"][0]
 
 
 @pytest.mark.bare
@@ -75,7 +75,7 @@ def test_a_run_whose_loss_is_no_number_stops_and_keeps_what_it_has(store, comman
     numbers = found["summary"]["numbers"]
     assert numbers["diverged"] == 10
     assert numbers["train_accuracy"] is not None
-    reason = found["summary"]["answers"]["training"]["reasons"][0]
+    reason = answer_of(found, "training")["reasons"][0]
     assert "step 10" in reason
     assert "smaller learning rate than 1e+12" in reason
     results = load("grokking", store=store).results()

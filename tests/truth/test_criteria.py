@@ -72,7 +72,7 @@ def test_a_tree_is_read_like_inference_data():
     assert from_arviz(tree) == criteria(order)
     with pytest.raises(BadInput, match="no group log_likelihood"):
         from_arviz(xr.DataTree.from_dict({"posterior": dataset}))
-    with pytest.raises(BadInput, match="no InferenceData"):
+    with pytest.raises(BadInput, match="cannot read a"):
         from_arviz({"log_likelihood": ll})
 
 
@@ -160,13 +160,13 @@ def test_a_likelihood_that_does_not_move_needs_no_smoothing_and_a_chain_that_is_
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: criteria(np.zeros(5)), "one number for each observation"),
+        (lambda: criteria(np.zeros(5)), "give shape"),
         (lambda: criteria(np.zeros((1, 5))), "too few"),
         (lambda: criteria(np.full((30, 5), np.nan)), "NaN"),
         (lambda: criteria(np.full((30, 5), -np.inf)), "−∞ at some draw"),
         (lambda: criteria("draws.npy"), "is a str"),
-        (lambda: criteria(np.zeros((30, 5)), beta=0.0), "β is 0"),
-        (lambda: criteria(np.zeros((30, 5)), beta=float("inf")), "β is inf"),
+        (lambda: criteria(np.zeros((30, 5)), beta=0.0), "beta is 0"),
+        (lambda: criteria(np.zeros((30, 5)), beta=float("inf")), "beta is inf"),
         (lambda: criteria(np.zeros((30, 5)), log_weights=np.zeros(5)), "log_weights"),
         (lambda: criteria(np.zeros((30, 5)), log_weights=np.full(30, -np.inf)), "log_weights"),
     ],

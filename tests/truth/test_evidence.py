@@ -10,7 +10,7 @@ import pytest
 from phasecast.core.errors import BadInput
 from phasecast.core.results import Measurement, Result, Status
 from phasecast.posterior.scores import evidence
-from phasecast.posterior.scores.comparison import Scores, compare, in_words
+from phasecast.posterior.scores.comparison import Scores, compare, summary_sentence
 from phasecast.posterior.scores.criteria import criteria
 
 pytestmark = pytest.mark.bare
@@ -83,7 +83,7 @@ def test_wbic_is_the_mean_loss_at_its_temperature():
     [
         (lambda: evidence.free_energy([0, 1], np.ones((2, 2, 10))), "temperature_grid"),
         (lambda: evidence.free_energy([0.1, 0.5, 1], np.ones((3, 2, 10))), "temperature_grid"),
-        (lambda: evidence.free_energy([0, 0.5, 1], np.ones((2, 2, 10))), "a row for each β"),
+        (lambda: evidence.free_energy([0, 0.5, 1], np.ones((2, 2, 10))), "one row per β"),
         (lambda: evidence.free_energy([0, 0.5, 1], np.full((3, 2, 10), np.nan)), "finite"),
         (lambda: evidence.bic(1.0, -1, 10), "parameters"),
         (lambda: compare({"one": criteria(np.zeros((30, 3)))}), "two or more"),
@@ -112,7 +112,7 @@ def test_models_are_compared_by_every_criterion_they_all_have():
     found = compare({"free": free, "shifted": shifted})
     assert found.criteria == ("WAIC", "LOO", "PSIS-LOO", "free energy / n", "BIC / n", "generalisation")
     assert set(found.choices.values()) == {"free"}
-    assert "free predicts best" in in_words(found)
+    assert "free predicts best" in summary_sentence(found)
     assert Result.from_json(found.to_json()) == found
     assert "→ free" in str(found)
     assert found.plain()["criteria"]["WAIC"]["choice"] == "free"

@@ -116,7 +116,7 @@ def test_a_regular_model_with_a_symmetric_score_is_faster():
 
 @pytest.mark.parametrize("power", [1, 2])
 def test_generalisation_and_cross_validation_mirror_each_other(power):
-    ratio, correlation = exact.mirror(power, 800, 100)
+    ratio, correlation = exact.fluctuations(power, 800, 100)
     assert ratio == pytest.approx(1, abs=0.05)
     assert correlation < -0.99
 
@@ -135,7 +135,7 @@ def test_errors_by_lambda_and_nu(beta):
 def test_bad_input():
     with pytest.raises(BadInput, match="unknown family"):
         exact.learning_errors(1, 10, 2, family="cauchy")
-    with pytest.raises(BadInput, match="log prior of shape"):
+    with pytest.raises(BadInput, match="log prior has shape"):
         exact.GridModel(np.zeros(3), np.zeros(2), lambda w, x: w)
     with pytest.raises(BadInput, match="power"):
         exact.power_model(0)

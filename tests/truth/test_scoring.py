@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from phasecast.posterior.scores.comparison import compare, in_words
+from phasecast.posterior.scores.comparison import compare, summary_sentence
 from phasecast.posterior.scores.scoring import score
-from phasecast.posterior.zoo.known_models import linear, linear_data, reduced_rank
+from phasecast.posterior.zoo.linear import linear, linear_data, reduced_rank
 
 pytestmark = pytest.mark.bare
 
@@ -39,4 +39,4 @@ def test_the_width_that_is_true_is_chosen():
     found = compare({f"rank {h}": score(reduced_rank(3, h, 3), data, new, draws=1000) for h in (1, 2, 3)})
     assert found.choices["free energy / n"] == "rank 1"
     assert found.choices["BIC / n"] == "rank 1"
-    assert "predicts best" in in_words(found)
+    assert "predicts best" in summary_sentence(found)

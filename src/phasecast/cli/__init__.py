@@ -1,6 +1,6 @@
-"""The command line: a thin layer over the library, which imports nothing heavy until a command runs.
+"""The command line: a thin layer over the library that imports nothing heavy until a command runs.
 
-Exit codes: 0 success, 1 a recipe failed, 2 bad input, 3 refused, 130 interrupted and resumable.
+Exit codes: 0 success, 1 a recipe or user code failed, 2 bad input, 3 refused, 130 interrupted and resumable.
 """
 
 from __future__ import annotations
@@ -8,23 +8,19 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from cyclopts import App
 
 COMMANDS = {
-    "demo": "train a network that groks, follow its λ̂ beside the exact values, and write a report (about a minute)",
+    "demo": "train a network that groks, track its λ̂ beside the exact values, and write a report (about a minute)",
     "coefficient": "exact learning coefficient λ and multiplicity of a network or a polynomial",
     "llc": "sampled learning coefficient λ̂ of your own model, with an error bar",
     "rlct": "learning coefficient of your own Bayesian model, from its tempered posteriors",
     "curve": "learning curve of a two-layer network on power-law data, with plateau, escape and slope",
-    "threshold": "how many examples per dimension a network needs to see the hidden directions of a target",
-    "run": "run a recipe; finished runs are returned, interrupted ones go on",
-    "sweep": "run a recipe over a grid, values in step, or seeds",
-    "runs": "list, show, resume, remove and export runs",
+    "threshold": "how many examples per dimension a network needs to detect the hidden directions of a target",
+    "run": "run a recipe; a finished run is returned, an interrupted one is resumed",
+    "sweep": "run a recipe over a grid, zipped values, or seeds",
+    "runs": "list runs and sweeps; show, resume, remove and export them",
     "report": "write the HTML page of a run or a sweep",
-    "recipes": "list the recipes; `recipes show NAME` prints a spec with its defaults",
+    "recipes": "list the recipes; `recipes NAME` prints the spec of one with its defaults",
     "claims": "what the papers claim and what we found; `claims verify ID` checks again",
 }
 
@@ -54,8 +50,8 @@ def _help() -> str:
             "",
             *lines,
             "",
-            "`phasecast COMMAND --help` says more. With --json, stdout is the result as one JSON object.",
-            "Runs are kept in --store, else $PHASECAST_STORE, else phasecast-runs/.",
+            "`phasecast COMMAND --help` lists its options. With --json, stdout is the result as one JSON object.",
+            "Runs are stored in --store, which defaults to $PHASECAST_STORE, then phasecast-runs/.",
         ]
     )
 
@@ -64,23 +60,24 @@ def _dispatch(words: list[str]) -> int:
     from cyclopts import CycloptsError
 
     from phasecast.cli.app import build_app
-    from phasecast.core.errors import PhasecastError
+    from phasecast.cli.options import Common
+    from phasecast.core.errors import PhasecastError, unknown
 
-    debug = "--debug" in words
-    if words[0] not in COMMANDS and not words[0].startswith("-"):
-        from phasecast.core.errors import unknown
-
+    if words[0] not in COMMANDS:
         return _complain(unknown("command", words[0], COMMANDS), 2)
-    app: App = build_app(COMMANDS)
-    # a user's own code may print; with --json, stdout belongs to the result alone
-    elsewhere = contextlib.redirect_stdout(sys.stderr) if "--json" in words else contextlib.nullcontext()
+    options = Common()
     try:
-        with elsewhere:
-            return int(app(words, exit_on_error=False, print_error=False, result_action="return_value") or 0)
+        app = build_app(words[0], COMMANDS[words[0]])
+        command, bound, _ = app.parse_args(words, exit_on_error=False, print_error=False)
+        options = next((value for value in bound.arguments.values() if isinstance(value, Common)), options)
+        # user code may print; with --json, stdout belongs to the result alone
+        stdout = contextlib.redirect_stdout(sys.stderr) if options.json else contextlib.nullcontext()
+        with stdout:
+            return int(command(*bound.args, **bound.kwargs) or 0)
     except CycloptsError as error:
-        return _complain(_one_line(error), 2)
+        return _complain(error, 2)
     except PhasecastError as error:
-        if debug:
+        if options.debug:
             raise
         return _complain(error, error.exit_code)
     except KeyboardInterrupt as error:
@@ -89,17 +86,17 @@ def _dispatch(words: list[str]) -> int:
         sys.stdout = None
         return 0
     except Exception as error:
-        if debug:
+        if options.debug:
             raise
         return _complain(f"unexpected {type(error).__name__}: {error}; --debug shows where", 1)
 
 
-def _complain(message: Any, code: int) -> int:
-    text = " ".join(str(message).split())
-    print(f"phasecast: {text}", file=sys.stderr)
+def _complain(problem: BaseException | str, code: int) -> int:
+    """One line on stderr, without the frame that cyclopts draws around its errors."""
+    from cyclopts import CycloptsError
+
+    text = str(problem).strip()
+    if isinstance(problem, CycloptsError):
+        text = text.splitlines()[0] if text else type(problem).__name__
+    print(f"phasecast: {' '.join(text.split())}", file=sys.stderr)
     return code
-
-
-def _one_line(error: Any) -> str:
-    """What cyclopts has to say, without its frame."""
-    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__

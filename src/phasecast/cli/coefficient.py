@@ -1,184 +1,137 @@
-"""``phasecast coefficient NAME …``: every closed form as a command, with the parameters of its function."""
+"""``phasecast coefficient NAME …``: each closed form of the catalogue as a command with the parameters of its function.
+
+The commands are generated from the signatures in ``phasecast.coefficients.catalogue()``. A parameter that a command
+line cannot spell (a sequence of integers, a group of units) is written as text and read by ``READERS``.
+"""
 
 from __future__ import annotations
 
-import json as jsonlib
-import sys
-from typing import Annotated, Any, Literal
+import inspect
+import re
+import typing
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import App, Parameter
 
-Numbers = Annotated[str, Parameter(help="whole numbers with commas between, like 5,3,4")]
-Json = Annotated[bool, Parameter(negative=(), help="one JSON object on stdout and nothing else there")]
-Debug = Annotated[bool, Parameter(negative=(), help="show tracebacks")]
+from phasecast.cli.options import Common
+from phasecast.cli.output import emit
+
+if TYPE_CHECKING:
+    from phasecast.coefficients.exact.coefficient import Coefficient
+
+KEYS = ("name", "lambda", "lambda_float", "multiplicity", "kind", "regime", "source")
+"""What the JSON of a coefficient has, in this order."""
+
+HELP = {
+    "deep-linear": "λ of a linear network of any depth (Aoyagi); widths from input to output; "
+    "a free output bias adds outputs/2",
+    "reduced-rank": "λ of reduced rank regression (Aoyagi-Watanabe); with the ranks of both factors, the local value",
+    "quadratic": "λ of a two-layer network with squares as activation, at a generic true parameter",
+    "modular-addition": "λ of the quadratic network that learns addition modulo a prime p",
+    "tanh": "λ of a sum of tanh units with one input and one output, where the true function is zero",
+    "relu": "λ of a layer of ReLU units, added up over groups that switch at the same place; see its restriction",
+    "mixture": "λ of a mixture of normals with known covariance",
+    "factor-analysis": "λ of factor analysis without a free mean",
+    "symmetric-factorisation": "λ of a factorisation U Uᵀ",
+    "nmf": "an upper bound on λ of a nonnegative matrix factorisation",
+    "monomial": "λ of a product of powers under a prior that is one too; the powers are those of K itself",
+    "newton": "λ of a polynomial K ≥ 0 at the origin, by its Newton polyhedron",
+    "ideal": "λ of the sum of the squares of monomials, at the origin",
+}
+"""One line per command in plain text, since the docstrings have TeX; a form without one here shows its docstring."""
+
+FLAGS = {("modular-addition", "centred"): "--uncentred"}
+"""The flag that turns a parameter off, where it is not --no-NAME."""
 
 
-def build_coefficient_app(meaning: str) -> App:
-    """The group of commands, one for each closed form."""
-    app = App(name="coefficient", help=meaning, help_format="plaintext", version_flags=[])
-    networks = (deep_linear, reduced_rank, quadratic, modular_addition, tanh, relu)
-    models = (mixture, factor_analysis, symmetric_factorisation, nmf)
-    for command in (*networks, *models, monomial, newton, ideal):
-        app.command(command, name=command.__name__.replace("_", "-"))
+def coefficient_app() -> App:
+    """The group of commands, one per closed form."""
+    from phasecast import coefficients
+
+    app = App(name="coefficient", help_format="plaintext", version_flags=[])
+    for name, form in coefficients.catalogue().items():
+        app.command(_command(name, form), name=name, help=HELP.get(name) or inspect.getdoc(form))
     return app
 
 
-def deep_linear(*, widths: Numbers, rank: int, bias: bool = False, json: Json = False, debug: Debug = False) -> int:
-    """λ of a linear network of any depth (Aoyagi); widths from input to output, a free output bias adds outputs/2."""
-    from phasecast import coefficients
+def _command(name: str, form: Callable[..., Coefficient]) -> Callable[..., int]:
+    """A command that calls ``form``, with a signature that cyclopts can read."""
+    hints = typing.get_type_hints(form)
+    described = (form.__doc__ or "").partition("-----")[2].replace("``", "")
+    meanings = dict(re.findall(r"^ *(\w+): (.+)\.$", described, re.MULTILINE))
+    readers: dict[str, Callable[[Any], Any]] = {}
+    parameters = []
+    for parameter in inspect.signature(form).parameters.values():
+        annotation, reader = READERS.get(_bare(hints[parameter.name]), (hints[parameter.name], None))
+        if reader is not None:
+            readers[parameter.name] = reader
+            annotation = annotation if parameter.default is parameter.empty else annotation | None
+        flag, meaning = FLAGS.get((name, parameter.name)), meanings.get(parameter.name)
+        if flag or meaning:
+            annotation = Annotated[annotation, Parameter(negative=flag, help=meaning)]
+        parameters.append(parameter.replace(annotation=annotation, kind=_kind(parameter, annotation)))
 
-    return _show(coefficients.deep_linear(_numbers(widths), rank, bias), json)
+    def command(*values: Any, options: Common = Common(), **named: Any) -> int:
+        named = {key: _read(readers.get(key), value) for key, value in named.items()}
+        result = form(*values, **named)
+        plain = result.plain()
+        emit({key: plain[key] for key in KEYS}, str(result), options)
+        return 0
 
-
-def reduced_rank(
-    *,
-    inputs: int,
-    hidden: int,
-    outputs: int,
-    rank: int,
-    rank_a: int | None = None,
-    rank_b: int | None = None,
-    json: Json = False,
-    debug: Debug = False,
-) -> int:
-    """λ of reduced rank regression (Aoyagi-Watanabe); with the ranks of both factors, the local value there."""
-    from phasecast import coefficients
-
-    return _show(coefficients.reduced_rank(inputs, hidden, outputs, rank, rank_a, rank_b), json)
-
-
-def quadratic(
-    *, inputs: int, outputs: int, width: int, bias: bool = False, json: Json = False, debug: Debug = False
-) -> int:
-    """λ of a two-layer network with squares as activation, at a generic true parameter."""
-    from phasecast import coefficients
-
-    return _show(coefficients.quadratic(inputs, outputs, width, bias), json)
-
-
-def modular_addition(
-    *,
-    p: int,
-    width: int,
-    uncentred: bool = False,
-    train: int | None = None,
-    regime: Literal["feature", "lazy", "ntk"] = "feature",
-    dead_v: int = 0,
-    dead_both: int = 0,
-    json: Json = False,
-    debug: Debug = False,
-) -> int:
-    """λ of the quadratic network that learns addition modulo p.
-
-    Parameters
-    ----------
-    width
-        all hidden units, dead ones included
-    train
-        how many pairs; the full table by default
-    dead_v
-        units with V = 0 and w ≠ 0
-    dead_both
-        units with V = 0 and w = 0
-    """
-    from phasecast import coefficients
-
-    found = coefficients.modular_addition(
-        p, width, centred=not uncentred, train=train, regime=regime, dead_v=dead_v, dead_both=dead_both
+    shared = inspect.Parameter(
+        "options", inspect.Parameter.KEYWORD_ONLY, default=Common(), annotation=Annotated[Common, Parameter(name="*")]
     )
-    return _show(found, json)
+    command.__signature__ = inspect.Signature([*parameters, shared])  # pyright: ignore[reportFunctionMemberAccess]
+    command.__annotations__ = {parameter.name: parameter.annotation for parameter in (*parameters, shared)}
+    return command
 
 
-def monomial(*, powers: Numbers, prior: Numbers | None = None, json: Json = False, debug: Debug = False) -> int:
-    """λ of a product of powers, under a prior that is one too; the powers are those of K itself."""
-    from phasecast import coefficients
-
-    return _show(coefficients.monomial(_numbers(powers), None if prior is None else _numbers(prior)), json)
-
-
-def newton(polynomial: str, /, *, json: Json = False, debug: Debug = False) -> int:
-    """λ of a polynomial K ≥ 0 at the origin, by its Newton polyhedron."""
-    from phasecast import coefficients
-
-    return _show(coefficients.newton(polynomial), json)
+def _kind(parameter: inspect.Parameter, annotation: Any) -> Any:
+    """Positional for a lone text such as a polynomial and for ``*monomials``, otherwise a flag."""
+    if parameter.kind is parameter.VAR_POSITIONAL:
+        return parameter.kind
+    lone_text = annotation is str and parameter.default is parameter.empty
+    return parameter.POSITIONAL_ONLY if lone_text else parameter.KEYWORD_ONLY
 
 
-def ideal(*monomials: str, json: Json = False, debug: Debug = False) -> int:
-    """λ of the sum of the squares of monomials, at the origin."""
-    from phasecast import coefficients
-
-    return _show(coefficients.ideal(*monomials), json)
+def _bare(hint: Any) -> Any:
+    """A type without ``| None``."""
+    return next((part for part in typing.get_args(hint) if type(None) in typing.get_args(hint)), hint)
 
 
-def tanh(*, width: int, json: Json = False, debug: Debug = False) -> int:
-    """λ of a sum of tanh units, one input and output, where the true function is zero."""
-    from phasecast import coefficients
-
-    return _show(coefficients.tanh(width), json)
+def _read(reader: Callable[[Any], Any] | None, value: Any) -> Any:
+    return value if reader is None or value is None else reader(value)
 
 
-def relu(
-    *,
-    groups: Annotated[list[str], Parameter(consume_multiple=True, help="inputs:hidden:outputs:rank:active|hinge …")],
-    json: Json = False,
-    debug: Debug = False,
-) -> int:
-    """λ of a layer of ReLU units, added up over groups that switch at the same place; see its restriction."""
-    from phasecast import coefficients
-    from phasecast.core.errors import BadInput
-
-    found: list[Any] = []
-    for text in groups:
-        *numbers, where = text.split(":")
-        if len(numbers) != 4:
-            raise BadInput(f"'{text}' is not a group of units", "write inputs:hidden:outputs:rank:active or …:hinge")
-        found.append((*_numbers(",".join(numbers)), where))
-    return _show(coefficients.relu(found), json)
-
-
-def mixture(*, components: int, true: int, dimension: int, json: Json = False, debug: Debug = False) -> int:
-    """λ of a mixture of normals with known covariance."""
-    from phasecast import coefficients
-
-    return _show(coefficients.mixture(components, true, dimension), json)
-
-
-def factor_analysis(*, observed: int, factors: int, true_factors: int, json: Json = False, debug: Debug = False) -> int:
-    """λ of factor analysis without a free mean."""
-    from phasecast import coefficients
-
-    return _show(coefficients.factor_analysis(observed, factors, true_factors), json)
-
-
-def symmetric_factorisation(*, size: int, factors: int, rank: int, json: Json = False, debug: Debug = False) -> int:
-    """λ of a factorisation U Uᵀ."""
-    from phasecast import coefficients
-
-    return _show(coefficients.symmetric_factorisation(size, factors, rank), json)
-
-
-def nmf(*, rows: int, columns: int, rank: int, true_rank: int, json: Json = False, debug: Debug = False) -> int:
-    """An upper bound on λ of a nonnegative matrix factorisation."""
-    from phasecast import coefficients
-
-    return _show(coefficients.nmf(rows, columns, rank, true_rank), json)
-
-
-def _show(found: Any, json: bool) -> int:
-    if json:
-        plain = found.plain()
-        keys = ("name", "lambda", "lambda_float", "multiplicity", "kind", "regime", "source")
-        text = jsonlib.dumps({key: plain[key] for key in keys}, ensure_ascii=False, allow_nan=False)
-        print(text, file=sys.__stdout__, flush=True)
-    else:
-        print(found)
-    return 0
-
-
-def _numbers(text: str) -> list[int]:
+def _integers(text: str) -> list[int]:
     from phasecast.core.errors import BadInput
 
     try:
         return [int(part) for part in text.split(",")]
     except ValueError:
-        raise BadInput(f"'{text}' is not a list of whole numbers", "write it like 5,3,4") from None
+        raise BadInput(f"invalid list of integers '{text}'", "write it like 5,3,4") from None
+
+
+def _groups(texts: list[str]) -> list[tuple[Any, ...]]:
+    from phasecast.core.errors import BadInput
+
+    groups = []
+    for text in texts:
+        *numbers, where = text.split(":")
+        if len(numbers) != 4:
+            raise BadInput(f"invalid group of units '{text}'", "write inputs:hidden:outputs:rank:active or …:hinge")
+        groups.append((*_integers(",".join(numbers)), where))
+    return groups
+
+
+READERS: dict[Any, tuple[Any, Callable[[Any], Any]]] = {
+    Sequence[int]: (Annotated[str, Parameter(help="integers separated by commas, like 5,3,4")], _integers),
+    Sequence[tuple[int, int, int, int, str]]: (
+        Annotated[
+            list[str], Parameter(consume_multiple=True, negative=(), help="inputs:hidden:outputs:rank:active|hinge …")
+        ],
+        _groups,
+    ),
+}
+"""How parameters of these types are spelled on a command line, and read from there."""

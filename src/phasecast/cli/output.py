@@ -1,27 +1,68 @@
-"""How a command shows a result: one JSON object or a table, its figure in a file, and the exit code of its status."""
+"""How does a command show a result? One JSON object or a table, the figure in a file, and an exit code."""
 
 from __future__ import annotations
 
+import contextlib
 import json as jsonlib
 import sys
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from phasecast.cli.options import Common, Drawn, Stored
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from phasecast.core.results import Measurement
+
+EXIT_CODES = {"failed": 1, "refused": 3}
+"""The exit codes of a status; every other status exits with 0."""
 
 
-def show_result(found: Any, *, json: bool, figure: Callable[[], Any] | None = None, plot: Path | None = None) -> int:
-    """Print ``found``, draw ``figure`` to ``plot`` if both are given, and return the exit code of its status."""
-    from phasecast.core.results import Status
-    from phasecast.figures.style import draw
-
-    content = found.plain()
-    if plot is not None and figure is not None:
-        draw(figure, plot, type(found).__name__)
-        content["plot"] = str(plot)
-    if json:
+def emit(content: Mapping[str, Any], text: str, options: Common) -> None:
+    """Print ``content`` as JSON if it was requested, otherwise ``text``."""
+    if options.json:
+        # main() sends the stdout of user code elsewhere; this is the one line that may go to the real stdout
         print(jsonlib.dumps(content, ensure_ascii=False, allow_nan=False), file=sys.__stdout__, flush=True)
     else:
-        print(found)
-        if "plot" in content:
-            print(f"figure: {plot}")
-    return 3 if found.status is Status.REFUSED else 0
+        print(text, flush=True)
+
+
+def emit_result(result: Measurement, options: Common, *, figure: Callable[[], Figure] | None = None) -> int:
+    """Print a measured result, draw its ``figure`` if a file was given, and return the exit code of its status."""
+    from phasecast.figures.style import draw
+
+    content, text = result.plain(), str(result)
+    plot = options.plot if isinstance(options, Drawn) else None
+    if plot is not None and figure is not None:
+        draw(figure, plot, type(result).__name__)
+        content["plot"] = str(plot)
+        text += f"\nfigure: {plot}"
+    emit(content, text, options)
+    return exit_code(str(result.status))
+
+
+def exit_code(status: str) -> int:
+    """The exit code of a run or a result with this status."""
+    return EXIT_CODES.get(status, 0)
+
+
+def table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+    """Rows below their headings, in aligned columns."""
+    lines = [head, *rows]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
+    return "\n".join("  ".join(map(str.ljust, line, widths)).rstrip() for line in lines)
+
+
+@contextlib.contextmanager
+def interruption_as_json(options: Stored) -> Iterator[None]:
+    """With --json, print an interrupted run in the form of a finished one before the interruption ends the command."""
+    from phasecast.core.errors import RunInterrupted
+    from phasecast.lab import load
+
+    try:
+        yield
+    except RunInterrupted as interruption:
+        if options.json:
+            emit(load(interruption.run, store=options.store).plain(), "", options)
+        raise

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from phasecast.core.errors import BadInput
-from phasecast.core.results import Comparison, Result
+from phasecast.core.results import Comparison
 
 LONGEST_COUNTEREXAMPLE = 10
 
@@ -39,11 +39,11 @@ class Finding:
 
 @dataclass(frozen=True)
 class RecipeCheck:
-    """A check that is an experiment: run a recipe with a spec, then judge its answers, named comparisons."""
+    """A check that is an experiment: run a recipe with a spec, then judge its answers."""
 
     recipe: str
     spec: Mapping[str, Any]
-    judge: Callable[[Mapping[str, Result]], Finding]
+    judge: Callable[[Any], Finding]
 
 
 @dataclass(frozen=True)

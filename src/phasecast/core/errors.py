@@ -1,13 +1,15 @@
-"""Errors that name a cause and a fix, and the exit code a command ends with when it meets one."""
+"""Errors that name a cause and a fix, each with the exit code of a command that raises it."""
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
 
+MOST_CHOICES = 40  # chosen: a longer list does not fit on a screen as one line
+
 
 class PhasecastError(Exception):
-    """Anything phasecast raises on purpose. ``cause`` says what is wrong, ``fix`` what would be right."""
+    """The base of all errors that phasecast raises deliberately: ``cause`` is what is wrong, ``fix`` what to do."""
 
     exit_code = 1
 
@@ -21,31 +23,31 @@ class PhasecastError(Exception):
 
 
 class BadInput(PhasecastError, ValueError):
-    """The caller asked for something that cannot be: exit code 2."""
+    """Invalid input: exit code 2."""
 
     exit_code = 2
 
 
 class NewerVersion(BadInput):
-    """A file was written by a later phasecast than this one."""
+    """A file was written by a newer version of phasecast."""
 
 
 class StoreError(BadInput):
-    """The folder that should hold the runs cannot be used: not a folder, read-only, full."""
+    """The folder of runs cannot be used: not a folder, read-only or full."""
 
 
 class Refused(PhasecastError):
-    """The value of a result that we would not defend was asked for: exit code 3."""
+    """The ``value`` of a refused result was requested: exit code 3."""
 
     exit_code = 3
 
 
 class OutsideRegime(BadInput):
-    """A formula was asked about a case it does not cover."""
+    """A formula does not cover this case."""
 
 
 class MissingExtra(BadInput):
-    """An optional dependency is needed and not installed."""
+    """An optional dependency is required but not installed."""
 
     def __init__(self, package: str, extra: str):
         self.package, self.extra = package, extra
@@ -60,22 +62,25 @@ class RecipeFailed(PhasecastError):
 
 
 class RunInterrupted(KeyboardInterrupt):
-    """The run with this id was stopped by the user between two chunks; it can be resumed: exit code 130."""
+    """The user stopped a run between two chunks; it can be resumed: exit code 130."""
 
     def __init__(self, run: str, progress: str):
         self.run, self.progress = run, progress
-        super().__init__(f"{run} stopped at {progress}; go on with `phasecast runs resume {run}`")
+        super().__init__(f"{run} stopped at {progress}; continue with `phasecast runs resume {run}`")
 
     def __reduce__(self):
         return type(self), (self.run, self.progress)
 
 
 def unknown(kind: str, name: str, choices: Iterable[str]) -> BadInput:
-    """An unknown ``name``, with the nearest right one, or all of them where none is near."""
+    """An unknown ``name``, with the nearest valid one; if none is near, with all of them, or a few if they are many."""
     choices = list(choices)
     near = difflib.get_close_matches(name, choices, n=1, cutoff=0.6)
     if near:
         return BadInput(f"unknown {kind} '{name}'", f"did you mean '{near[0]}'?")
+    if len(choices) > MOST_CHOICES:
+        nearest = difflib.get_close_matches(name, choices, n=3, cutoff=0.0)
+        return BadInput(f"unknown {kind} '{name}'", f"the nearest of {len(choices)} are: {', '.join(nearest)}")
     return BadInput(f"unknown {kind} '{name}'", f"choose one of: {', '.join(choices) or '(there are none)'}")
 
 

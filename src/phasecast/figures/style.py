@@ -50,8 +50,10 @@ def to_svg(figure: Any, name: str) -> str:
     return file.getvalue()
 
 
-def check_target(path: Path) -> None:
-    """Say before computing what would fail when the figure is written to this file."""
+def check_target(path: Path | None) -> None:
+    """Refuse, before anything is computed, a file that the figure cannot be written to."""
+    if path is None:
+        return
     if path.suffix not in (".svg", ".png", ".pdf"):
         raise BadInput(f"cannot draw to '{path.name}'", "use a name that ends in .svg, .png or .pdf")
     if not path.absolute().parent.is_dir():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from phasecast.core.answers import Answer, Answers
 from phasecast.lab.engines.local import LocalEngine
 from phasecast.lab.recipe import Captioned, Chunk, Conclusion, Recipe, find_recipe, shipped
 from phasecast.lab.runs import Run, load, resume, run
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "RECIPES",
+    "Answer",
+    "Answers",
     "Captioned",
     "Chunk",
     "Conclusion",

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import importlib
 import math
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from phasecast.core import codec, user_code
+from phasecast.core.answers import Answer, Answers
 from phasecast.core.errors import BadInput, unknown
 from phasecast.core.results import Comparison, Measurement, Prediction, Result, Status, show
 from phasecast.lab import fingerprint
@@ -73,37 +75,78 @@ class Row:
         )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class Conclusion:
-    """What the results say: named comparisons, predictions or measurements, a sentence, and plain numbers for scripts.
+    """What the results say: answers with ids, a sentence, and plain numbers for scripts.
 
     ``numbers`` are read off the results as they are (a step, an accuracy); None is a number that there is not.
     """
 
-    answers: Mapping[str, Result]
+    answers: Any
     sentence: str = ""
     numbers: Mapping[str, float | int | None] = field(default_factory=dict)
+
+    def __init__(
+        self,
+        answers: Iterable[Answer] | Mapping[str, Result],
+        sentence: str = "",
+        numbers: Mapping[str, float | int | None] | None = None,
+    ):
+        object.__setattr__(self, "answers", _as_answers(answers))
+        object.__setattr__(self, "sentence", sentence)
+        object.__setattr__(self, "numbers", dict(numbers or {}))
 
     @property
     def status(self) -> Status:
         """Refused where a measurement is, a warning where one is, else ok."""
-        found = {row.measurement.status for row in self.rows() if row.measurement}
-        return next((status for status in (Status.REFUSED, Status.WARNING) if status in found), Status.OK)
+        statuses = {row.measurement.status for row in self.rows() if row.measurement}
+        return next((status for status in (Status.REFUSED, Status.WARNING) if status in statuses), Status.OK)
 
     def rows(self) -> list[Row]:
         """The answers as rows of a table."""
-        return [Row.of(name, answer) for name, answer in self.answers.items()]
+        return [Row.of(answer.shown, answer.result) for answer in self.answers]
 
     def summary(self) -> dict[str, Any]:
         """A few lines for a table of runs and for scripts."""
-        comparisons = [answer for answer in self.answers.values() if isinstance(answer, Comparison)]
-        verdicts = [str(comparison.verdict) for comparison in comparisons]
+        verdicts = [str(comparison.verdict) for comparison in self.answers.comparisons()]
         return {
             "sentence": self.sentence,
             "verdicts": {verdict: verdicts.count(verdict) for verdict in sorted(set(verdicts))},
-            "answers": {name: answer.plain() for name, answer in self.answers.items()},
+            "answers": [answer.plain() for answer in self.answers],
             "numbers": {name: codec.plain(number) for name, number in self.numbers.items()},
         }
+
+
+def _as_answers(answers: Iterable[Answer] | Mapping[str, Result]) -> Answers:
+    if isinstance(answers, Mapping):
+        return LabelledAnswers(
+            Answer(_slug(str(label)), result, str(label), {"label": str(label)})
+            for label, result in dict(answers).items()  # pyright: ignore
+        )
+    return LabelledAnswers(answers)
+
+
+def _slug(label: str) -> str:
+    return "-".join(re.findall(r"[a-z0-9]+", label.lower())) or "answer"
+
+
+class LabelledAnswers(Answers):
+    def items(self):
+        return [(answer.shown, answer.result) for answer in self]
+
+    def values(self):
+        return [answer.result for answer in self]
+
+    def keys(self):
+        return [answer.shown for answer in self]
+
+    def __getitem__(self, index):  # pyright: ignore
+        if isinstance(index, str):
+            return dict(self.items())[index]
+        return super().__getitem__(index)
+
+    def __contains__(self, value):
+        return value in self.keys() if isinstance(value, str) else super().__contains__(value)
 
 
 @dataclass(frozen=True)

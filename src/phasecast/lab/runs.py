@@ -38,6 +38,11 @@ class Run:
         return self.folder.path
 
     @property
+    def exists(self) -> bool:
+        """Whether the store has this run, finished or not."""
+        return (self.path / "status.json").is_file()
+
+    @property
     def status(self) -> str:
         """``ok``, ``warning`` or ``refused`` once finished; ``running``, ``interrupted`` or ``failed`` before."""
         return self.folder.status()["status"]

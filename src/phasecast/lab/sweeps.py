@@ -20,6 +20,7 @@ import hashlib
 import itertools
 import json
 import math
+import shutil
 import signal
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -35,9 +36,11 @@ from phasecast.lab.progress import show_progress
 from phasecast.lab.recipe import Recipe, find_recipe
 from phasecast.lab.runs import Run, identify
 from phasecast.lab.spec import Spec, check_fields, check_version, make_spec, read_toml
-from phasecast.lab.store import Store
+from phasecast.lab.store import FINISHED, Store
 
-MOST_RUNS = 100_000
+MOST_RUNS = 100_000  # chosen: a sweep of more is a typing error rather than a plan
+FOLDER = "sweeps"  # in the store, one folder per sweep
+FORMAT = 1  # of sweep.json; see docs/versions.md
 _KEYS = ("recipe", "version", "seeds", "set", "grid", "zip")
 
 
@@ -202,26 +205,61 @@ def _remember(sweep: Sweep, store: Store) -> str:
     digest = hashlib.sha256(json.dumps(runs).encode()).hexdigest()[:12]
     identity = f"sweep-{digest}"
     store.prepare()
-    folder = store.path / "sweeps" / identity
+    folder = store.path / FOLDER / identity
     with disk_errors(store.path):
         folder.mkdir(parents=True, exist_ok=True)
         write_json(
             folder / "sweep.json",
-            {"format": 1, "sweep": identity, "recipe": sweep.recipe.name, "varied": sweep.varied, "runs": runs},
+            {"format": FORMAT, "sweep": identity, "recipe": sweep.recipe.name, "varied": sweep.varied, "runs": runs},
         )
     return identity
 
 
 def recall(identity: str, store: Store) -> tuple[dict[str, Any], list[Run]]:
-    """A remembered sweep: what ``sweep.json`` says, and its runs."""
-    folder = store.path / "sweeps"
-    found = sorted(path.parent.name for path in folder.glob("sweep-*/sweep.json"))
-    near = [name for name in found if name.startswith(identity)]
-    if len(near) != 1:
-        raise unknown("sweep", identity, found)
-    facts = read_json(folder / near[0] / "sweep.json")
-    check_version(f"sweep {near[0]}", facts.get("format"), 1)
+    """A stored sweep by its id or the beginning of it: the content of ``sweep.json``, and its runs."""
+    name = find_sweep(identity, store)
+    facts = read_json(store.path / FOLDER / name / "sweep.json")
+    check_version(f"sweep {name}", facts.get("format"), FORMAT)
     return facts, [Run(run, store) for run in facts["runs"]]
+
+
+def find_sweep(identity: str, store: Store) -> str:
+    """The id of a stored sweep, from its beginning."""
+    names = _names(store)
+    matches = [name for name in names if name.startswith(identity)]
+    if len(matches) != 1:
+        raise unknown("sweep", identity, names)
+    return matches[0]
+
+
+def list_sweeps(store: Store) -> list[dict[str, Any]]:
+    """The sweeps of a store: id, recipe, what varies, how many runs, and how many of them are finished."""
+    rows = []
+    for name in _names(store):
+        with contextlib.suppress(BadInput):  # a damaged or newer file does not stop the list
+            facts, runs = recall(name, store)
+            finished = sum(run.exists and run.status in FINISHED for run in runs)
+            rows.append(
+                {
+                    "sweep": name,
+                    "recipe": facts["recipe"],
+                    "varied": facts["varied"],
+                    "runs": len(runs),
+                    "finished": finished,
+                }
+            )
+    return rows
+
+
+def remove_sweep(identity: str, store: Store) -> None:
+    """Delete the record and the page of a sweep; its runs stay."""
+    folder = store.path / FOLDER / find_sweep(identity, store)
+    with disk_errors(folder):
+        shutil.rmtree(folder)
+
+
+def _names(store: Store) -> list[str]:
+    return sorted(path.parent.name for path in (store.path / FOLDER).glob("sweep-*/sweep.json"))
 
 
 def _seeds(seeds: int | Sequence[int] | None) -> list[int]:

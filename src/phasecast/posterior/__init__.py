@@ -21,7 +21,9 @@ from phasecast.posterior.singularity import (
     singularity,
 )
 from phasecast.posterior.tempered import tempered
-from phasecast.posterior.zoo.known_models import deep_linear, linear, linear_data, mixture, monomial, reduced_rank
+from phasecast.posterior.zoo.linear import deep_linear, linear, linear_data, reduced_rank
+from phasecast.posterior.zoo.mixture import mixture
+from phasecast.posterior.zoo.monomial import monomial
 from phasecast.posterior.zoo.two_layer import network_data, polygon_network, two_layer
 
 __all__ = [

@@ -1,44 +1,66 @@
-"""What the posterior of a small model says exactly, by quadrature: F, E and V at any β.
+"""What are the free energy, mean and variance of nL of a small model, exactly, at any β?
 
 .. math:: F(\\beta) = -\\log\\int \\varphi(w)\\, e^{-\\beta\\, nL(w)} dw, \\qquad
           F' = E_\\beta[nL], \\qquad F'' = -\\mathrm{Var}_\\beta[nL]
 
-For models with one or two parameters on the whole line: a tanh-sinh-like rule on a fine grid in :math:`w = \\sinh t`,
-which resolves a narrow posterior around zero and the tails of the prior at once.
+For models with one or two parameters on the whole line: the trapezoidal rule on a fine grid in :math:`w = \\sinh t`,
+which resolves both a narrow posterior around zero and the tails of the prior.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from phasecast.core import codec
 from phasecast.core.errors import BadInput
 from phasecast.core.precision import float64
+from phasecast.core.results import Result, show
+from phasecast.core.types import PyTree
 from phasecast.posterior.model import Model
 from phasecast.posterior.tempered import check_betas
 
-REACH = 16.0  # of t: w up to sinh(16)·SCALE
-SCALE = 1e-3
-NODES = {1: 8001, 2: 1201}
+REACH = 16.0  # t goes to ±16, w to ±sinh(16)·SCALE = ±4443: far into the tails of any prior of unit size
+SCALE = 1e-3  # the grid in w is finer than 10⁻⁵ around zero, where singular posteriors are narrow
+NODES = {1: 8001, 2: 1201}  # per parameter, by the number of parameters; the error is measured with half of them
 
 
-class Exact(NamedTuple):
-    """At each β: the free energy F, E[nL] and Var[nL], and how much each moves on a grid half as fine."""
+@dataclass(frozen=True, eq=False)
+class Exact(Result):
+    """F, E[nL] and Var[nL] at each β; ``error`` is the largest change of the three on a grid half as fine."""
 
+    betas: np.ndarray
     free_energy: np.ndarray
     energy: np.ndarray
     variance: np.ndarray
     error: np.ndarray
+    name: str = ""
+
+    def plain(self) -> dict[str, Any]:
+        names = ("betas", "free_energy", "energy", "variance", "error")
+        return {"name": self.name, **{name: codec.plain(getattr(self, name)) for name in names}}
+
+    def _rows(self) -> list[tuple[str, str]]:
+        columns = zip(self.betas, self.free_energy, self.energy, self.variance, self.error, strict=True)
+        return [
+            (f"β = {beta:g}", f"F = {show(F)}, E[nL] = {show(E)}, Var[nL] = {show(V)}, each ± {error:.1g}")
+            for beta, F, E, V, error in columns
+        ]
 
 
-def exact(model: Model, data: Any, betas: Any) -> Exact:
+def exact(model: Model, data: PyTree, betas: Sequence[float] | np.ndarray) -> Exact:
     """F, E and V of a model with one or two parameters.
 
-    >>> from phasecast.posterior.zoo.known_models import monomial
-    >>> found = exact(monomial([1]), np.zeros(100), [1.0])  # y = w: log(1 + 100)/2 + 50 log 2π
-    >>> bool(abs(found.free_energy[0] - 50 * np.log(2 * np.pi) - np.log(101) / 2) < 1e-9)
+    >>> from phasecast.posterior.zoo.monomial import monomial
+    >>> line = exact(monomial([1]), np.zeros(100), [1.0])  # y = w: log(1 + 100)/2 + 50 log 2π
+    >>> bool(abs(line.free_energy[0] - 50 * np.log(2 * np.pi) - np.log(101) / 2) < 1e-9)
     True
+    >>> print(line)
+    w1^1, exact
+      β = 1  F = 94.2014, E[nL] = 92.3889, Var[nL] = 0.490148, each ± ...
     """
     grid = check_betas(betas)
     size = model.size()
@@ -46,10 +68,12 @@ def exact(model: Model, data: Any, betas: Any) -> Exact:
         raise BadInput(f"{size} parameters are too many for quadrature", "use one or two, or sample with tempered()")
     model.check(data)
     fine, coarse = (_integrals(model, data, grid, size, every) for every in (1, 2))
-    return Exact(fine[0], fine[1], fine[2], np.max(np.abs(fine - coarse), axis=0))
+    error = np.max(np.abs(fine - coarse), axis=0)
+    return Exact(grid, fine[0], fine[1], fine[2], error, name=f"{model.name}, exact")
 
 
-def _integrals(model: Model, data: Any, betas: np.ndarray, size: int, every: int) -> np.ndarray:
+def _integrals(model: Model, data: PyTree, betas: np.ndarray, size: int, every: int) -> np.ndarray:
+    """Rows F, E[nL] and Var[nL] over β, from every first or second node."""
     import jax
     import jax.numpy as jnp
     from jax.flatten_util import ravel_pytree
@@ -65,14 +89,14 @@ def _integrals(model: Model, data: Any, betas: np.ndarray, size: int, every: int
         measure = log_step if size == 1 else np.add.outer(log_step, log_step).ravel()
         prior = np.asarray(jax.vmap(lambda p: model.log_prior(unravel(p)))(points))
         losses = np.asarray(jax.vmap(lambda p: model.total_loss(unravel(p), summary))(points))
-    found = []
+    rows = []
     for beta in betas:
         log_mass = prior + measure - beta * losses
         log_mass = np.where(np.isfinite(log_mass), log_mass, -np.inf)
         top = log_mass.max()
         mass = np.exp(log_mass - top)
         total = mass.sum()
-        kept = mass > 0
-        mean = np.sum(mass[kept] * losses[kept]) / total
-        found.append((-top - np.log(total), mean, np.sum(mass[kept] * (losses[kept] - mean) ** 2) / total))
-    return np.array(found).T
+        inside = mass > 0
+        mean = np.sum(mass[inside] * losses[inside]) / total
+        rows.append((-top - np.log(total), mean, np.sum(mass[inside] * (losses[inside] - mean) ** 2) / total))
+    return np.array(rows).T

@@ -1,31 +1,32 @@
-"""Bayesian learning without sampling: models of one or two parameters, integrated by quadrature.
+"""How large are the errors of Bayesian learning at finite n? Models of one or two parameters, by quadrature.
 
 A prior on nodes w_k with weights φ_k makes every expectation a sum, and the identities of the theory exact:
 
 .. math:: \\frac{dF}{d\\beta} = E_\\beta[nL], \\quad \\frac{dE_\\beta}{d\\beta} = -\\mathrm{Var}_\\beta[nL], \\quad
           F(n+1) - F(n) = -\\log p(X_{n+1} \\mid X^n), \\quad F_\\beta = \\beta E_\\beta[nL] + \\mathrm{KL}
 
-with KL from the prior to the posterior at β. What is asymptotic can then be seen for what it is: errors of learning at
-finite n, and how fast cross-validation and WAIC come together.
+with KL from the prior to the posterior at β. So the asymptotic laws can be tested at finite n: errors of learning, and
+how fast cross-validation and WAIC converge to each other.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from phasecast.coefficients.exact.monomials import monomial
 from phasecast.core.errors import BadInput, unknown, whole_number
 from phasecast.core.results import Measurement
+from phasecast.core.types import PyTree
 from phasecast.posterior.scores.criteria import log_sum
 
-HALF_WIDTH = 9.0  # posterior widths 1/√n of the mean that the grid of a power model reaches
-NODES = 321
+HALF_WIDTH = 9.0  # the grid of a power model reaches this many posterior widths 1/√n, where e^(−81/2) is rounding
+NODES = 321  # of the same grid: 18 nodes per posterior width make its sums exact to rounding
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,38 +49,38 @@ class GridModel:
 
     nodes: np.ndarray
     log_prior: np.ndarray
-    log_likelihood: Callable[[np.ndarray, Any], np.ndarray]
+    log_likelihood: Callable[[np.ndarray, PyTree], np.ndarray]
 
     def __post_init__(self) -> None:
         prior = np.asarray(self.log_prior, dtype=float)
         if prior.shape != (len(self.nodes),) or np.isnan(prior).any():
-            raise BadInput(f"a log prior of shape {prior.shape}", f"give one number for {len(self.nodes)} nodes each")
+            raise BadInput(f"the log prior has shape {prior.shape}", f"give one number per node, ({len(self.nodes)},)")
         object.__setattr__(self, "log_prior", prior - log_sum(prior))
 
-    def losses(self, data: Any) -> np.ndarray:
+    def losses(self, data: PyTree) -> np.ndarray:
         """nL(w) at every node."""
         return -self.log_likelihood(self.nodes, data).sum(axis=1)
 
-    def free_energy(self, data: Any, beta: float = 1.0) -> float:
+    def free_energy(self, data: PyTree, beta: float = 1.0) -> float:
         """F = −log ∫ exp(−β nL) φ."""
         return float(-log_sum(self.log_prior - beta * self.losses(data)))
 
-    def log_posterior(self, data: Any, beta: float = 1.0) -> np.ndarray:
+    def log_posterior(self, data: PyTree, beta: float = 1.0) -> np.ndarray:
         """Logarithms of the posterior's weights at β; ``criteria(log_likelihood, beta, log_weights)`` takes them."""
         return self.log_prior - beta * self.losses(data) + self.free_energy(data, beta)
 
-    def energy(self, data: Any, beta: float = 1.0) -> tuple[float, float]:
+    def energy(self, data: PyTree, beta: float = 1.0) -> tuple[float, float]:
         """E_β[nL] and Var_β[nL]."""
         weights, losses = np.exp(self.log_posterior(data, beta)), self.losses(data)
         mean = float(weights @ losses)
         return mean, float(weights @ (losses - mean) ** 2)
 
-    def divergence(self, data: Any, beta: float = 1.0) -> float:
+    def divergence(self, data: PyTree, beta: float = 1.0) -> float:
         """KL of the posterior at β from the prior."""
         log_posterior = self.log_posterior(data, beta)
         return float(np.exp(log_posterior) @ (log_posterior - self.log_prior))
 
-    def predictive(self, data: Any, new: Any, beta: float = 1.0) -> np.ndarray:
+    def predictive(self, data: PyTree, new: PyTree, beta: float = 1.0) -> np.ndarray:
         """log p(x|data) of every new observation."""
         return log_sum(self.log_posterior(data, beta)[:, None] + self.log_likelihood(self.nodes, new))
 
@@ -89,7 +90,7 @@ def power_model(power: int, radius: float = 1.0, nodes: int = NODES) -> GridMode
     whole_number("power", power, 1)
     points, weights = np.polynomial.legendre.leggauss(whole_number("nodes", nodes, 3))
 
-    def log_likelihood(w: np.ndarray, x: Any) -> np.ndarray:
+    def log_likelihood(w: np.ndarray, x: np.ndarray) -> np.ndarray:
         return -((np.asarray(x) - (w**power)[:, None]) ** 2) / 2 - math.log(2 * math.pi) / 2
 
     return GridModel(radius * points, np.log(weights), log_likelihood)
@@ -141,7 +142,7 @@ def learning_errors(
 ) -> Errors:
     """Bg, Bt, Gt, Cv and V of p(x|w^power) where w = 0 is true, exactly, for samples of n.
 
-    The prior is uniform and as wide as the posterior can be told apart from it, so that n enters by its sample alone.
+    The prior is uniform over a range that scales like 1/√n, wider than any posterior, so n enters by the sample alone.
     """
     if family not in FAMILIES:
         raise unknown("family", family, FAMILIES)
@@ -149,21 +150,21 @@ def learning_errors(
     means = (
         HALF_WIDTH / math.sqrt(whole_number("n", n, 2)) * np.linspace(-1, 1, NODES) ** whole_number("power", power, 1)
     )
-    places, weights = kind.nodes()
-    unseen = np.exp(kind.ratio(places, means))
+    nodes, weights = kind.nodes()
+    ratio_new = np.exp(kind.ratio(nodes, means))
     rng = np.random.default_rng([seed, power, n])
     rows = []
     for _ in range(whole_number("datasets", datasets, 2)):
         ratio = kind.ratio(kind.draw(rng, n), means)
         tempered = beta * ratio.sum(axis=0)
         posterior = np.exp(tempered - log_sum(tempered))
-        seen = np.exp(ratio)
+        density = np.exp(ratio)
         mean = ratio @ posterior
-        left_out = np.log(seen ** (1 - beta) @ posterior) - np.log(seen**-beta @ posterior)
+        left_out = np.log(density ** (1 - beta) @ posterior) - np.log(density**-beta @ posterior)
         rows.append(
             (
-                -(weights @ np.log(unseen @ posterior)) / weights.sum(),
-                -np.mean(np.log(seen @ posterior)),
+                -(weights @ np.log(ratio_new @ posterior)) / weights.sum(),
+                -np.mean(np.log(density @ posterior)),
                 -np.mean(mean),
                 -np.mean(left_out),
                 np.sum((ratio - mean[:, None]) ** 2 @ posterior),
@@ -185,7 +186,7 @@ def mean_of(values: np.ndarray, name: str = "") -> Measurement:
     )
 
 
-def singular_fluctuation(variances: Any, beta: float = 1.0) -> Measurement:
+def singular_fluctuation(variances: np.ndarray | Sequence[float], beta: float = 1.0) -> Measurement:
     """ν(β) = (β/2) E[V] over datasets, from their functional variances.
 
     >>> abs(float(singular_fluctuation(learning_errors(1, 200, 50).variance).value) - 0.5) < 0.05
@@ -196,8 +197,8 @@ def singular_fluctuation(variances: Any, beta: float = 1.0) -> Measurement:
 
 def sum_law(power: int, n: int, datasets: int, *, seed: int = 0) -> Measurement:
     """n(Bg + Cv)/2 at β = 1, which tends to λ for every dataset (Watanabe 2010, Theorem 2; survey eq. 3)."""
-    found = learning_errors(power, n, datasets, seed=seed)
-    return mean_of(n * (found.generalisation + found.cross_validation) / 2, "n(Bg + Cv)/2")
+    errors = learning_errors(power, n, datasets, seed=seed)
+    return mean_of(n * (errors.generalisation + errors.cross_validation) / 2, "n(Bg + Cv)/2")
 
 
 def waic_gap_exponent(
@@ -215,30 +216,30 @@ def waic_gap_exponent(
     the score is symmetric or the model regular the third cumulants nearly cancel and it falls faster. It is the slope
     of log √⟨(CvL − WAIC)²⟩ over log n, with the error that the datasets leave.
     """
-    logs, spreads, errors = [], [], []
+    log_sizes, log_gaps, log_errors = [], [], []
     for n in sizes:
-        found = learning_errors(power, n, datasets, beta, family=family, seed=seed)
-        squares = (found.cross_validation - found.waic(n, beta)) ** 2
-        logs.append(math.log(n))
-        spreads.append(math.log(squares.mean()) / 2)
-        errors.append(squares.std(ddof=1) / math.sqrt(datasets) / squares.mean() / 2)
-    away = np.array(logs) - np.mean(logs)
+        errors = learning_errors(power, n, datasets, beta, family=family, seed=seed)
+        squares = (errors.cross_validation - errors.waic(n, beta)) ** 2
+        log_sizes.append(math.log(n))
+        log_gaps.append(math.log(squares.mean()) / 2)
+        log_errors.append(squares.std(ddof=1) / math.sqrt(datasets) / squares.mean() / 2)
+    away = np.array(log_sizes) - np.mean(log_sizes)
     share = away / np.sum(away**2)
     return Measurement(
-        float(share @ np.array(spreads)),
-        float(np.sqrt(np.sum((share * np.array(errors)) ** 2))),
+        float(share @ np.array(log_gaps)),
+        float(np.sqrt(np.sum((share * np.array(log_errors)) ** 2))),
         error_kind="datasets",
         name=f"power of n in CvL − WAIC at β = {beta:g}",
     )
 
 
-def mirror(power: int, n: int, datasets: int, *, seed: int = 0) -> tuple[float, float]:
-    """Var Cv / Var Bg and their correlation over datasets at β = 1: what one is too high the other is too low.
+def fluctuations(power: int, n: int, datasets: int, *, seed: int = 0) -> tuple[float, float]:
+    """Var Cv / Var Bg and the correlation of Cv and Bg over datasets at β = 1.
 
     Their sum does not fluctuate to order 1/n (survey eq. 3), so the ratio tends to 1 and the correlation to −1.
     """
-    found = learning_errors(power, n, datasets, seed=seed)
-    covariance = np.cov(found.generalisation, found.cross_validation)
+    errors = learning_errors(power, n, datasets, seed=seed)
+    covariance = np.cov(errors.generalisation, errors.cross_validation)
     return (
         float(covariance[1, 1] / covariance[0, 0]),
         float(covariance[0, 1] / math.sqrt(covariance[0, 0] * covariance[1, 1])),

@@ -1,20 +1,24 @@
-"""A NumPyro model as a :class:`Model`: the same program, tempered."""
+"""How to temper a NumPyro program? As a :class:`Model` whose likelihood is that of its observed sites."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from phasecast.core.errors import BadInput, MissingExtra
 from phasecast.core.precision import float64
+from phasecast.core.types import Key
 from phasecast.posterior.model import Model
+
+if TYPE_CHECKING:
+    import jax
 
 
 def from_numpyro(program: Callable[..., Any], data: dict[str, Any], *, name: str | None = None) -> Model:
     """The model that a NumPyro program describes; its parameters are the unconstrained sample sites.
 
-    ``program(**data)`` has its outputs in ``data`` and gives them as ``obs=`` to the sites that observe them, with one
-    row for each observation. Only the likelihood is tempered; the log prior has the Jacobians of the constraints.
+    ``program(**data)`` receives its outputs in ``data`` too and passes them as ``obs=`` to the sites that observe them,
+    with one row per observation. Only the likelihood is tempered; the log prior has the Jacobians of the constraints.
 
     >>> import jax.numpy as jnp, numpyro, numpyro.distributions as dist  # needs the extra phasecast[numpyro]
     >>> def line(x, y):
@@ -37,7 +41,7 @@ def from_numpyro(program: Callable[..., Any], data: dict[str, Any], *, name: str
     if not callable(program):
         raise BadInput(f"the program is a {type(program).__name__}", "give a function that calls numpyro.sample")
 
-    def sites(key: Any, *, observed: bool) -> dict[str, Any]:
+    def sites(key: Key, *, observed: bool) -> dict[str, Any]:
         trace = handlers.trace(handlers.seed(program, key)).get_trace(**data)
         return {k: s for k, s in trace.items() if s["type"] == "sample" and s["is_observed"] == observed}
 
@@ -48,35 +52,35 @@ def from_numpyro(program: Callable[..., Any], data: dict[str, Any], *, name: str
     except NotImplementedError:  # what numpyro raises for ImproperUniform
         raise BadInput("a prior of the program cannot be drawn from", "use priors that can be normalised") from None
     except Exception as error:
-        words = (str(error).strip() or "without a message").splitlines()[0]
+        message = (str(error).strip() or "without a message").splitlines()[0]
         raise BadInput(
-            f"the program raised {type(error).__name__}: {words}",
-            f"mend it, or give its arguments by name (given: {', '.join(map(str, data))})",
+            f"the program raised {type(error).__name__}: {message}",
+            f"fix it, or give its arguments by name (given: {', '.join(map(str, data))})",
         ) from error
     if not outputs:
-        raise BadInput("the program observes nothing", "give the data as obs= to a numpyro.sample")
+        raise BadInput("the program observes nothing", "pass the data as obs= to a numpyro.sample")
     discrete = [k for k, s in hidden.items() if s["fn"].support.is_discrete]
     if discrete:
         raise BadInput(f"'{discrete[0]}' is discrete and has no gradient", "sum it out in the program")
 
-    def log_prior(params: Any) -> Any:
+    def log_prior(params: dict[str, Any]) -> jax.Array:
         unobserved = handlers.block(handlers.seed(program, jax.random.key(0)), hide=outputs)
-        return -util.potential_energy(unobserved, (), data, params)
+        return -jnp.asarray(util.potential_energy(unobserved, (), data, params))
 
-    def log_likelihood(params: Any, given: dict[str, Any]) -> Any:
+    def log_likelihood(params: dict[str, Any], given: dict[str, Any]) -> jax.Array:
         seeded = handlers.seed(program, jax.random.key(0))
         values = util.constrain_fn(seeded, (), given, params)
-        found = util.log_likelihood(seeded, values, batch_ndims=0, **given)
+        likelihoods = util.log_likelihood(seeded, values, batch_ndims=0, **given)
         n = jnp.shape(jax.tree.leaves(given)[0])[0]
-        for site, terms in found.items():
+        for site, terms in likelihoods.items():
             if jnp.ndim(terms) == 0 or terms.shape[0] != n:
                 raise BadInput(
                     f"'{site}' has a log-likelihood of shape {jnp.shape(terms)}",
-                    f"observe one row for each of the {n} observations, first axis",
+                    f"observe one row per observation, {n} along the first axis",
                 )
-        return sum(terms.reshape(n, -1).sum(-1) for terms in found.values())
+        return jnp.asarray(sum(terms.reshape(n, -1).sum(-1) for terms in likelihoods.values()))
 
-    def init(key: Any) -> dict[str, Any]:
+    def init(key: Key) -> dict[str, Any]:
         values = {k: site["value"] for k, site in sites(key, observed=False).items()}
         return util.unconstrain_fn(handlers.seed(program, key), (), data, values)
 

@@ -1,12 +1,13 @@
-"""Which phase is the posterior in? What the model does where the chains are, and whether it is near the best known."""
+"""Which phase is the posterior in? The excess loss, live units and predictive R² of the model where the chains are."""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from phasecast.core.types import PyTree
 from phasecast.posterior.model import Model
 from phasecast.posterior.tempered import params_of
 
@@ -19,14 +20,14 @@ NOTHING = 0.02  # a predictive R² that is none
 
 
 class Phase(NamedTuple):
-    """What the model does where the chains are; NaN where it does not tell."""
+    """What the model does where the chains are; NaN if the model does not provide it."""
 
     excess: float
     live_units: float
     predictive_r2: float
 
 
-def look_at_phase(model: Model, sets: list[Any], tree: xr.DataTree, inside: np.ndarray) -> Phase:
+def phase_of(model: Model, sets: list[PyTree], tree: xr.DataTree, inside: np.ndarray) -> Phase:
     """Excess loss, live units and predictive R² in the middle of the grid, means over data sets."""
     import jax
     import jax.numpy as jnp
@@ -38,12 +39,12 @@ def look_at_phase(model: Model, sets: list[Any], tree: xr.DataTree, inside: np.n
     beta = float(stats["beta"].values[middle])
     best = stats["best"].values
     excess = float(np.mean(beta * (stats["nL"].values[:, middle].mean(axis=(1, 2)) - best)))
-    places = params_of(model, tree)
+    params = params_of(model, tree)
     live, explained = [], []
     with float64():
         for number, data in enumerate(sets):
             here = jax.tree.map(
-                lambda leaf, s=number: jnp.asarray(leaf[s, middle].reshape(-1, *leaf.shape[4:])), places
+                lambda leaf, s=number: jnp.asarray(leaf[s, middle].reshape(-1, *leaf.shape[4:])), params
             )
             if model.live_units is not None:
                 live.append(float(jax.vmap(model.live_units, (0, None))(here, data).mean()))
@@ -55,19 +56,19 @@ def look_at_phase(model: Model, sets: list[Any], tree: xr.DataTree, inside: np.n
     return Phase(excess, *(float(np.mean(one)) if one else math.nan for one in (live, explained)))
 
 
-def phase_words(phase: Phase, value: float, betas: np.ndarray, n: int) -> list[str]:
-    """What to say where the excess loss is more than fluctuation around the best parameters known."""
+def phase_warnings(phase: Phase, value: float, betas: np.ndarray, n: int) -> list[str]:
+    """A warning if the excess loss is more than fluctuation around the best known parameters."""
     if not phase.excess > OTHER_PHASE * value:
         return []
-    told = []
+    details = []
     if math.isfinite(phase.live_units):
-        told.append(f"live units {phase.live_units:.2g}")
+        details.append(f"live units {phase.live_units:.2g}")
     if math.isfinite(phase.predictive_r2):
-        told.append(f"predictive R² {phase.predictive_r2:.2g}")
-    told.append(f"β(E[nL] − nL(best)) = {phase.excess:.2g}")
+        details.append(f"predictive R² {phase.predictive_r2:.2g}")
+    details.append(f"β(E[nL] − nL(best)) = {phase.excess:.2g}")
     constant = phase.live_units < HALF_A_UNIT or phase.predictive_r2 < NOTHING
     where = "in the constant submodel" if constant else "in another phase than the best parameters known"
     return [
-        f"the posterior sits {where} ({', '.join(told)}), and λ̂ is that of this phase: raise nβ above "
+        f"the posterior sits {where} ({', '.join(details)}), and λ̂ is that of this phase: raise nβ above "
         f"{n * betas.max():.3g}, by betas or by more data, or use a narrower prior"
     ]

@@ -20,7 +20,7 @@ import numpy as np
 from phasecast.core.errors import BadInput, unknown, whole_number
 from phasecast.core.results import Status
 from phasecast.posterior.model import Model
-from phasecast.posterior.phase import look_at_phase, phase_words
+from phasecast.posterior.phase import phase_of, phase_warnings
 from phasecast.posterior.rlct_result import RLCT
 from phasecast.posterior.tempered import Sampler, as_datasets, check_betas, tempered
 from phasecast.sampling.traces import ess, mcse, rhat
@@ -65,7 +65,7 @@ def rlct(
     method: ``"variance"``, the mean of β²Var over the grid; or ``"slope"``, generalised least squares of E on 1/β.
     sampler, chains, draws, warmup, swap: as for :func:`phasecast.posterior.tempered`.
 
-    >>> from phasecast.posterior.zoo.known_models import linear, linear_data
+    >>> from phasecast.posterior.zoo.linear import linear, linear_data
     >>> found = rlct(linear(2), linear_data([[[1.0, -1.0]]], 500, seed=1), draws=400, warmup=20)
     >>> str(found.status), abs(found.value - 1) < 4 * found.error
     ('ok', True)
@@ -142,10 +142,10 @@ def judge(
     apart, limit = _starts(losses, stats["start"].values)
     size = model.size()
     swaps = stats["swapped"].values.mean(axis=(0, 2))[:-1]
-    phase = look_at_phase(model, sets, tree, inside)
+    phase = phase_of(model, sets, tree, inside)
     checks = Checks(worst_rhat, least_ess, float(stats["divergent"].values.mean()), apart, limit)
     refused = _refusals(checks, curve[inside], value, error, size)
-    warned = phase_words(phase, value, betas[inside], model.rows(sets[0]))
+    warned = phase_warnings(phase, value, betas[inside], model.rows(sets[0]))
     return RLCT(
         value,
         error,

@@ -10,7 +10,7 @@ from phasecast.core.claim import Claim, ClaimVerdict, Finding, RecipeCheck
 from phasecast.core.results import Comparison, Result
 from phasecast.posterior.exact_evidence import exact
 from phasecast.posterior.rlct import around
-from phasecast.posterior.zoo.known_models import monomial
+from phasecast.posterior.zoo.monomial import monomial
 from phasecast.posterior.zoo.two_layer import polygon_network
 
 SINGULAR = "Deep learning is singular, and that's good (2021 submission)"

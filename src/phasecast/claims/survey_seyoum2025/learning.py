@@ -14,10 +14,10 @@ from phasecast.posterior.exact_learning import (
     FAMILIES,
     HALF_WIDTH,
     NODES,
+    fluctuations,
     learning_coefficient,
     learning_errors,
     mean_of,
-    mirror,
     waic_gap_exponent,
 )
 from phasecast.posterior.scores.criteria import log_sum
@@ -118,7 +118,7 @@ def _check_mirror() -> Finding:
     n, datasets = 800, 100
     rows, losses = [], []
     for power in (1, 2):
-        ratio, correlation = mirror(power, n, datasets)
+        ratio, correlation = fluctuations(power, n, datasets)
         found = learning_errors(power, n, datasets)
         entropy_spread = 0.5 / n  # Var of −log N(x; 0, 1) is 1/2
         losses.append((np.var(found.cross_validation) + entropy_spread) / np.var(found.generalisation))

@@ -1,21 +1,24 @@
 """Which model would each criterion choose, and which one predicts best?
 
-WAIC and LOO estimate the loss on new data, WBIC and the free energy the probability of the data that are there; BIC
-does the latter for regular models alone. They need not agree, and a table shows where they do not.
+WAIC and LOO estimate the loss on new data, WBIC and the free energy the probability of the data; BIC does the latter
+for regular models only. They need not agree; the table shows where they do not.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from phasecast.core import codec
 from phasecast.core.errors import BadInput
 from phasecast.core.results import Measurement, Result, Status
-from phasecast.posterior.scores.criteria import Criteria, standard_error
+from phasecast.posterior.scores.criteria import Criteria, pointwise_error
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 PREDICTIVE = {"waic": "WAIC", "loo": "LOO", "psis_loo": "PSIS-LOO"}
 POINTWISE = {"waic": "pointwise_waic", "loo": "pointwise_loo", "psis_loo": "pointwise_psis"}
@@ -25,14 +28,14 @@ TRUTH = "generalisation"
 
 @dataclass(frozen=True)
 class Scores:
-    """What is known of one model on the data that all models share; leave out what is not.
+    """The criteria of one model on data that all models share; all but the first are optional.
 
     Parameters
     ----------
-    criteria: of its posterior.
+    criteria: from draws of its posterior.
     free_energy, wbic: in nats, from :func:`phasecast.posterior.scores.evidence.free_energy` and ``wbic``.
     bic: in nats.
-    generalisation: its Bayes loss on new data, in nats an observation.
+    generalisation: its Bayes loss on new data, in nats per observation.
     """
 
     criteria: Criteria
@@ -44,10 +47,10 @@ class Scores:
 
 @dataclass(frozen=True, eq=False)
 class Ranking(Result):
-    """Models beside each other: ``values`` and ``errors`` of shape (criterion, model), in nats an observation.
+    """Models compared: ``values`` and ``errors`` of shape (criterion, model), in nats per observation.
 
     An error is that of the difference to the model which the criterion chooses: over observations for WAIC and LOO,
-    as sampled for the free energy and WBIC; NaN where it is not known.
+    of sampling for the free energy and WBIC; NaN if it is not known.
     """
 
     models: tuple[str, ...]
@@ -80,18 +83,17 @@ class Ranking(Result):
         for name, values in zip(self.criteria, self.values, strict=True):
             shown = ", ".join("–" if np.isnan(value) else f"{value:.4f}" for value in values)
             rows.append((name, f"{shown} → {self.choices[name]}"))
-        return rows + [("refused", words) for words in self.refused]
+        return rows + [("refused", reason) for reason in self.refused]
 
-    def figure(self) -> Any:
-        """How much worse than its choice each criterion finds every model; the choice is a filled marker at zero."""
-        from matplotlib.figure import Figure
+    def figure(self) -> Figure:
+        """How much worse than its choice each criterion rates every model; the choice is a filled marker at zero."""
+        from phasecast.figures.drawing import COLOURS, EXACT, blank
 
-        colours = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#888888")
-        figure = Figure(figsize=(6.4, 0.8 + 0.5 * len(self.criteria)), layout="constrained")
-        axes = figure.add_subplot()
+        figure, grid = blank(width=6.4, height=0.8 + 0.5 * len(self.criteria))
+        axes = grid[0, 0]
         height = np.arange(len(self.criteria))[::-1]
         for number, model in enumerate(self.models):
-            colour = colours[number % len(colours)]
+            colour = COLOURS[number % len(COLOURS)]
             worse = self.values[:, number] - np.nanmin(self.values, axis=1)
             shift = 0.24 * (number / max(len(self.models) - 1, 1) - 0.5)
             error = np.nan_to_num(self.errors[:, number])
@@ -99,8 +101,8 @@ class Ranking(Result):
             chosen = worse == 0
             axes.plot(worse[chosen], height[chosen] - shift, "o", ms=6, color=colour)
         axes.set_yticks(height, self.criteria)
-        axes.set_xlabel("nats an observation above the chosen model (filled)")
-        axes.axvline(0, lw=0.6, color="#888888")
+        axes.set_xlabel("nats per observation above the chosen model (filled)")
+        axes.axvline(0, lw=0.6, color=EXACT["color"])
         figure.legend(loc="outside upper center", ncols=min(len(self.models), 4))
         return figure
 
@@ -116,31 +118,31 @@ def compare(models: Mapping[str, Scores | Criteria]) -> Ranking:
     ('right', 'right')
     """
     if len(models) < 2:
-        raise BadInput(f"{len(models)} models are nothing to compare", "give two or more")
+        raise BadInput(f"a comparison needs at least two models, got {len(models)}", "give two or more")
     scores = {name: one if isinstance(one, Scores) else Scores(one) for name, one in models.items()}
     sizes = {one.criteria.observations for one in scores.values()}
     if len(sizes) != 1:
         raise BadInput(f"the models have {sorted(sizes)} observations", "compare them on the same data")
     n = sizes.pop()
     rows: dict[str, tuple[np.ndarray, np.ndarray]] = {}
-    for name, words in PREDICTIVE.items():
+    for name, label in PREDICTIVE.items():
         values = np.array([getattr(one.criteria, name) for one in scores.values()])
         if np.isfinite(values).any():
             pointwise = np.stack([getattr(one.criteria, POINTWISE[name]) for one in scores.values()])
             best = pointwise[int(np.nanargmin(values))]
-            rows[words] = values, np.array([standard_error(one - best) for one in pointwise])
+            rows[label] = values, np.array([pointwise_error(one - best) for one in pointwise])
     refused = []
-    for name, words in TOTAL.items():
-        given = [getattr(one, name) for one in scores.values()]
-        if all(one is not None for one in given):
+    for name, label in TOTAL.items():
+        totals = [getattr(one, name) for one in scores.values()]
+        if all(one is not None for one in totals):
             refused += [
-                f"{words} of {model}: {'; '.join(one.reasons)}"
-                for model, one in zip(scores, given, strict=True)
+                f"{label} of {model}: {'; '.join(one.reasons)}"
+                for model, one in zip(scores, totals, strict=True)
                 if isinstance(one, Measurement) and one.status is Status.REFUSED
             ]
-            values, errors = _totals(given, n)
+            values, errors = _per_observation(totals, n)
             if np.isfinite(values).any():
-                rows[words] = values, errors
+                rows[label] = values, errors
     losses = [one.generalisation for one in scores.values()]
     if all(loss is not None for loss in losses):
         rows[TRUTH] = np.array(losses, dtype=float), np.full(len(losses), np.nan)
@@ -148,16 +150,16 @@ def compare(models: Mapping[str, Scores | Criteria]) -> Ranking:
     return Ranking(tuple(scores), tuple(rows), values, errors, tuple(refused))
 
 
-def _totals(given: list[Any], n: int) -> tuple[np.ndarray, np.ndarray]:
-    """Values over n with the errors of their differences to the least; a refused one is left out as NaN."""
+def _per_observation(totals: Sequence[Measurement | float], n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Values over n with the errors of their differences to the least; a refused one is NaN."""
 
-    def number(one: Any) -> float:
+    def number(one: Measurement | float) -> float:
         if not isinstance(one, Measurement):
             return float(one)
         return float("nan") if one.status is Status.REFUSED else float(np.asarray(one.value))
 
-    values = np.array([number(one) for one in given])
-    own = np.array([float(np.asarray(one.error)) if isinstance(one, Measurement) else 0.0 for one in given])
+    values = np.array([number(one) for one in totals])
+    own = np.array([float(np.asarray(one.error)) if isinstance(one, Measurement) else 0.0 for one in totals])
     if np.isnan(values).all():
         return values, own
     best = int(np.nanargmin(values))
@@ -165,11 +167,11 @@ def _totals(given: list[Any], n: int) -> tuple[np.ndarray, np.ndarray]:
     return values / n, errors / n
 
 
-def in_words(ranking: Ranking) -> str:
+def summary_sentence(ranking: Ranking) -> str:
     """Which criteria would choose the model that predicts best, in a sentence.
 
     >>> values = np.array([[1.0, 2.0], [2.0, 1.5], [1.0, 1.1]])
-    >>> in_words(Ranking(("a", "b"), ("WAIC", "BIC / n", "generalisation"), values, values * 0))
+    >>> summary_sentence(Ranking(("a", "b"), ("WAIC", "BIC / n", "generalisation"), values, values * 0))
     'a predicts best; WAIC would choose it, BIC / n would not.'
     """
     if TRUTH not in ranking.criteria:

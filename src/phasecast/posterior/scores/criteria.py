@@ -1,25 +1,33 @@
 """How well will it predict, from the draws alone? WAIC and leave-one-out losses of a posterior.
 
-With ℓ_i(w) = log p(X_i|w), E and Var over draws from the posterior at inverse temperature β, and losses in nats an
+With ℓ_i(w) = log p(X_i|w), E and Var over draws from the posterior at inverse temperature β, and losses in nats per
 observation,
 
 .. math:: B_t = -\\frac1n \\sum_i \\log E\\,e^{\\ell_i}, \\quad V = \\sum_i \\mathrm{Var}\\,\\ell_i, \\quad
           \\mathrm{WAIC} = B_t + \\frac{\\beta}{n} V, \\quad
           \\mathrm{LOO} = -\\frac1n \\sum_i \\log \\frac{E\\,e^{(1-\\beta)\\ell_i}}{E\\,e^{-\\beta\\ell_i}}
 
-(Watanabe 2010, eqs. 4-8). The plus before V is right; one survey prints a minus, see ``claims show survey/eq-1``.
+(Watanabe 2010, eqs. 4-8). One survey prints a minus before V: see ``phasecast claims survey/eq-1``.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from phasecast.core import codec
 from phasecast.core.errors import BadInput
 from phasecast.core.results import Result, Status, show
+from phasecast.core.types import Array
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+InferenceData: TypeAlias = Any
+"""An ArviZ InferenceData, which is not installed with this package, or an xarray DataTree."""
 
 FEWEST_DRAWS = 25  # below, the tail that PSIS smooths has fewer than five draws
 LARGEST_VARIANCE = 0.4  # of one log-likelihood, from where on WAIC starts to fail (Vehtari, Gelman & Gabry 2017)
@@ -38,10 +46,10 @@ def _empty() -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class Criteria(Result):
-    """Losses of a posterior, in nats an observation; ``functional_variance`` is summed over observations.
+    """Losses of a posterior, in nats per observation; ``functional_variance`` is summed over observations.
 
     ``pointwise_waic``, ``pointwise_loo`` and ``pointwise_psis`` have shape (observation,), with the criterion as their
-    mean; ``pareto_k`` says how heavy the tail of the weights of each left-out observation is.
+    mean; ``pareto_k`` is the tail index of the importance weights of each left-out observation.
     """
 
     bayes_training_loss: float
@@ -65,8 +73,8 @@ class Criteria(Result):
 
     @property
     def error(self) -> float:
-        """Standard error of WAIC over observations, as if they were drawn anew."""
-        return standard_error(self.pointwise_waic)
+        """Standard error of WAIC over observations."""
+        return pointwise_error(self.pointwise_waic)
 
     @property
     def singular_fluctuation(self) -> float:
@@ -87,37 +95,41 @@ class Criteria(Result):
             ("Bayes training loss", show(self.bayes_training_loss)),
             ("Gibbs training loss", show(self.gibbs_training_loss)),
             ("functional variance", show(self.functional_variance)),
-            ("WAIC", show(self.waic, standard_error(self.pointwise_waic))),
-            ("LOO", show(self.loo, standard_error(self.pointwise_loo))),
-            ("PSIS-LOO", show(self.psis_loo, standard_error(self.pointwise_psis))),
+            ("WAIC", show(self.waic, pointwise_error(self.pointwise_waic))),
+            ("LOO", show(self.loo, pointwise_error(self.pointwise_loo))),
+            ("PSIS-LOO", show(self.psis_loo, pointwise_error(self.pointwise_psis))),
             ("status", str(self.status)),
         ]
         return rows + [("reason", reason) for reason in self.reasons]
 
 
 def criteria(
-    log_likelihood: Any, beta: float = 1.0, log_weights: Any = None, *, relative_efficiency: float = 1.0
+    log_likelihood: Array | Sequence[Sequence[float]],
+    beta: float = 1.0,
+    log_weights: Array | Sequence[float] | None = None,
+    *,
+    relative_efficiency: float = 1.0,
 ) -> Criteria:
     """Training losses, functional variance, WAIC, LOO by importance sampling, and PSIS-LOO.
 
     Parameters
     ----------
     log_likelihood: shape (draw, observation): log p(X_i|w_s) in nats, without β.
-    beta: inverse temperature that the draws were taken at.
-    log_weights: shape (draw,): logarithms of weights of the draws, up to a constant; None for equal weights.
-    relative_efficiency: effective draws a draw, for the length of the tail that PSIS smooths.
+    beta: inverse temperature of the posterior that the draws are from.
+    log_weights: shape (draw,): logarithms of weights of the draws, up to a constant; defaults to equal weights.
+    relative_efficiency: effective draws per draw, for the length of the tail that PSIS smooths.
 
     Variances have ddof = 0. The smoothing is arviz-stats' (Vehtari et al. 2024).
 
     >>> rng = np.random.default_rng(0)
     >>> x, w = rng.normal(size=50), rng.normal(scale=50**-0.5, size=4000)
-    >>> found = criteria(-((x - w[:, None]) ** 2) / 2 - np.log(2 * np.pi) / 2)
-    >>> bool(abs(found.waic - found.loo) < 1e-3), bool(0.5 < found.functional_variance < 1.5)
+    >>> scores = criteria(-((x - w[:, None]) ** 2) / 2 - np.log(2 * np.pi) / 2)
+    >>> bool(abs(scores.waic - scores.loo) < 1e-3), bool(0.5 < scores.functional_variance < 1.5)
     (True, True)
     """
     ll, logw = _checked(log_likelihood, beta, log_weights)
     if np.isneginf(ll).any():
-        raise BadInput("the log-likelihood is −∞ at some draw", "leave out draws that make an observation impossible")
+        raise BadInput("the log-likelihood is −∞ at some draw", "remove draws at which an observation is impossible")
     draws = len(ll)
     weights = np.exp(logw)
     bayes = -log_sum(ll + logw[:, None])
@@ -145,10 +157,12 @@ def criteria(
     )
 
 
-def new_data_losses(log_likelihood: Any, log_weights: Any = None) -> tuple[float, float]:
-    """Bayes and Gibbs generalisation loss: −log E p and −E log p, means over observations that were not learned from.
+def new_data_losses(
+    log_likelihood: Array | Sequence[Sequence[float]], log_weights: Array | Sequence[float] | None = None
+) -> tuple[float, float]:
+    """Bayes and Gibbs generalisation loss: −log E p and −E log p, means over new observations.
 
-    ``log_likelihood`` has shape (draw, new observation); the posterior is the one that the draws are from, at any β.
+    ``log_likelihood`` has shape (draw, new observation), at draws from the posterior at any β.
 
     >>> bayes, gibbs = new_data_losses(np.log([[0.5], [0.25]]))
     >>> bool(bayes < gibbs)
@@ -158,15 +172,15 @@ def new_data_losses(log_likelihood: Any, log_weights: Any = None) -> tuple[float
     return float(-log_sum(ll + logw[:, None]).mean()), float(-(np.exp(logw) @ ll).mean())
 
 
-def from_arviz(data: Any, *, variable: str | None = None, beta: float = 1.0) -> Criteria:
+def from_arviz(data: InferenceData, *, variable: str | None = None, beta: float = 1.0) -> Criteria:
     """Criteria of an ArviZ InferenceData or DataTree with a group ``log_likelihood`` (chain, draw, …observations).
 
-    Several variables in the group need ``variable``. Where there is a posterior with more than one chain, its mean
-    effective sample size sets how long a tail PSIS smooths, as in ArviZ.
+    ``variable`` is needed if the group has several. With a posterior of more than one chain, its mean effective sample
+    size sets the length of the tail that PSIS smooths, as in ArviZ.
     """
     group = _group(data, "log_likelihood")
     if group is None:
-        raise BadInput("there is no group log_likelihood", "store the log-likelihood of each observation beside draws")
+        raise BadInput("there is no group log_likelihood", "store the log-likelihood per observation with the draws")
     names = list(group.data_vars)
     if variable is None and len(names) != 1:
         raise BadInput(f"log_likelihood has {len(names)} variables", f"choose one of: {', '.join(map(str, names))}")
@@ -174,7 +188,7 @@ def from_arviz(data: Any, *, variable: str | None = None, beta: float = 1.0) -> 
         raise BadInput(f"log_likelihood has no '{variable}'", f"choose one of: {', '.join(map(str, names))}")
     array = group[variable or names[0]]
     if not {"chain", "draw"} <= set(array.dims):
-        raise BadInput(f"the log-likelihood has dimensions {array.dims}", "use chain and draw, and the observations'")
+        raise BadInput(f"the log-likelihood has dimensions {array.dims}", "use chain, draw and the observations'")
     array = array.transpose("chain", "draw", ...)
     flat = np.asarray(array.values, dtype=float).reshape(array.sizes["chain"] * array.sizes["draw"], -1)
     posterior = _group(data, "posterior")
@@ -182,12 +196,14 @@ def from_arviz(data: Any, *, variable: str | None = None, beta: float = 1.0) -> 
     return criteria(flat, beta, relative_efficiency=efficiency)
 
 
-def standard_error(pointwise: np.ndarray) -> float:
-    """Of a mean over observations: their standard deviation (ddof = 0, as in ArviZ) over √n."""
+def pointwise_error(pointwise: np.ndarray) -> float:
+    """Standard error of a mean over observations: their standard deviation (ddof = 0, as in ArviZ) over √n."""
     return float(np.std(pointwise) / np.sqrt(pointwise.size)) if pointwise.size else float("nan")
 
 
-def _checked(log_likelihood: Any, beta: float, log_weights: Any) -> tuple[np.ndarray, np.ndarray]:
+def _checked(
+    log_likelihood: Array | Sequence[Sequence[float]], beta: float, log_weights: Array | Sequence[float] | None
+) -> tuple[np.ndarray, np.ndarray]:
     """The log-likelihood as an array, and normalised log weights."""
     try:
         ll = np.asarray(log_likelihood, dtype=float)
@@ -195,23 +211,21 @@ def _checked(log_likelihood: Any, beta: float, log_weights: Any) -> tuple[np.nda
         kind = type(log_likelihood).__name__
         raise BadInput(f"the log-likelihood is a {kind}", "give an array (draw, observation)") from None
     if ll.ndim != 2:
-        raise BadInput(
-            f"the log-likelihood has shape {ll.shape}", "give (draw, observation): one number for each observation"
-        )
+        raise BadInput(f"the log-likelihood has shape {ll.shape}", "give shape (draw, observation)")
     draws, n = ll.shape
     if draws < 2 or n < 1:
-        raise BadInput(f"{draws} draws of {n} observations are too few", "give at least two draws of one observation")
+        raise BadInput(f"{draws} draws of {n} observations are too few", "give at least two draws and one observation")
     if np.isnan(ll).any() or np.isposinf(ll).any():
-        raise BadInput("the log-likelihood is NaN or +∞ somewhere", "leave out draws at which the model fails")
+        raise BadInput("the log-likelihood is NaN or +∞ somewhere", "remove draws at which the model fails")
     if not (np.isfinite(beta) and beta > 0):
-        raise BadInput(f"β is {beta}", "use a positive inverse temperature")
+        raise BadInput(f"beta is {beta}", "use a positive inverse temperature")
     if log_weights is None:
         return ll, np.full(draws, -np.log(draws))
     logw = np.asarray(log_weights, dtype=float)
     if logw.shape != (draws,) or np.isnan(logw).any() or np.isposinf(logw).any() or not np.isfinite(logw.max()):
-        raise BadInput(f"log_weights of shape {logw.shape}, not all numbers", f"give one number for {draws} draws each")
-    kept = np.isfinite(logw)  # a draw of weight zero says nothing, and 0 · ∞ would
-    return ll[kept], logw[kept] - log_sum(logw[kept])
+        raise BadInput(f"invalid log_weights of shape {logw.shape}", f"give one number per draw, shape ({draws},)")
+    weighted = np.isfinite(logw)  # a draw of weight zero does not count, but 0 · ∞ would give NaN
+    return ll[weighted], logw[weighted] - log_sum(logw[weighted])
 
 
 def _psis(ll: np.ndarray, beta: float, logw: np.ndarray, relative_efficiency: float) -> tuple[np.ndarray, np.ndarray]:
@@ -226,7 +240,7 @@ def _psis(ll: np.ndarray, beta: float, logw: np.ndarray, relative_efficiency: fl
 
 
 def _smoothed(raw: np.ndarray, efficiency: float) -> tuple[np.ndarray, float]:
-    """Normalised log weights with a smooth tail, and its shape k; as they are where the tail is one repeated draw."""
+    """Normalised log weights with a smooth tail, and its shape k; unchanged if the tail is one repeated draw."""
     from arviz_stats.base.array import BaseArray
 
     try:  # arviz-stats takes the log-likelihood and smooths its negative
@@ -269,17 +283,17 @@ def _judged(draws: int, variance: np.ndarray, pareto_k: np.ndarray) -> tuple[Sta
     return (Status.WARNING if reasons else Status.OK), tuple(reasons)
 
 
-def _group(data: Any, name: str) -> Any:
+def _group(data: InferenceData, name: str) -> xr.Dataset | None:
     """A group of an InferenceData or DataTree as a dataset, or None."""
     groups = getattr(data, "children", None)
     if groups is not None:  # a DataTree
         return groups[name].to_dataset() if name in groups else None
     if not hasattr(data, "groups"):
-        raise BadInput(f"a {type(data).__name__} is no InferenceData", "give an ArviZ InferenceData or a DataTree")
+        raise BadInput(f"cannot read a {type(data).__name__}", "give an ArviZ InferenceData or a DataTree")
     return getattr(data, name, None)
 
 
-def _relative_efficiency(posterior: Any) -> float:
+def _relative_efficiency(posterior: xr.Dataset) -> float:
     """Mean effective sample size of all posterior variables, over the number of draws."""
     from arviz_stats.base.array import BaseArray
 

@@ -10,12 +10,13 @@ with E_β over the posterior at inverse temperature β, the prior at β = 0. WBI
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
 from phasecast.core.errors import BadInput, whole_number
 from phasecast.core.results import Measurement, Status
+from phasecast.core.types import Array
 
 POWER = 5  # of the ladder of β: most of the integral is near the prior (Friel & Pettitt 2008)
 FEWEST_EFFECTIVE = 100
@@ -32,11 +33,11 @@ def temperature_grid(points: int = 21) -> np.ndarray:
 
 
 def wbic_beta(n: int) -> float:
-    """1/log n, where WBIC is sampled."""
+    """1/log n, the inverse temperature of WBIC."""
     return 1 / math.log(whole_number("n", n, 3))
 
 
-def wbic(losses: Any, n: int, beta: float) -> Measurement:
+def wbic(losses: Array, n: int, beta: float) -> Measurement:
     """WBIC = E_β[nL], in nats, from losses nL of shape (chain, draw) that were sampled at β = 1/log n.
 
     >>> draws = np.random.default_rng(0).gamma(2.0, size=(4, 500))
@@ -59,7 +60,7 @@ def wbic(losses: Any, n: int, beta: float) -> Measurement:
 
 
 def bic(least_loss: float, parameters: int, n: int) -> float:
-    """nL(ŵ) + d/2 log n, right for regular models alone; ``least_loss`` is nL at its minimum.
+    """nL(ŵ) + d/2 log n, valid for regular models only; ``least_loss`` is nL at its minimum.
 
     >>> round(bic(100.0, 2, 1000), 3)
     106.908
@@ -67,7 +68,7 @@ def bic(least_loss: float, parameters: int, n: int) -> float:
     return float(least_loss) + whole_number("parameters", parameters, 0) / 2 * math.log(whole_number("n", n, 2))
 
 
-def free_energy(betas: Any, losses: Any) -> Measurement:
+def free_energy(betas: Sequence[float] | np.ndarray, losses: Array) -> Measurement:
     """F by thermodynamic integration with its error, in nats.
 
     Parameters
@@ -76,18 +77,17 @@ def free_energy(betas: Any, losses: Any) -> Measurement:
     losses: shape (beta, chain, draw): nL at draws from each tempered posterior.
 
     Between two β the integral is (E₀ + E₁)Δ/2 + (Var₁ − Var₀)Δ²/12, which uses that the slope of E is −Var (Friel,
-    Hurn & Wyse 2014). The error joins that of the means with what half as fine a ladder would change, over 15, the
+    Hurn & Wyse 2014). The error combines that of the means with the change on a grid half as fine, divided by 15, the
     factor by which a rule of fourth order improves.
     """
     beta = np.asarray(betas, dtype=float)
     if beta.ndim != 1 or beta.size < 3 or beta[0] != 0 or beta[-1] != 1 or not (np.diff(beta) > 0).all():
-        raise BadInput("β does not increase from 0 to 1 in three steps or more", "use temperature_grid()")
-    rungs = [_traces(some) for some in losses]
-    if len(rungs) != len(beta):
-        raise BadInput(f"{len(rungs)} rows of losses at {len(beta)} values of β", "give a row for each β")
-    found = [_mean_with_error(traces) for traces in rungs]
-    mean, error, effective = (np.array(part) for part in zip(*found, strict=True))
-    variance = np.array([traces.var() for traces in rungs])
+        raise BadInput("betas must increase from 0 to 1 with at least three values", "use temperature_grid()")
+    chains = [_traces(some) for some in losses]
+    if len(chains) != len(beta):
+        raise BadInput(f"{len(chains)} rows of losses for {len(beta)} values of β", "give one row per β")
+    mean, error, effective = (np.array(part) for part in zip(*map(_mean_with_error, chains), strict=True))
+    variance = np.array([traces.var() for traces in chains])
     fine = _corrected_trapezoid(beta, mean, variance)
     coarse = _corrected_trapezoid(*(part[_every_second(len(beta))] for part in (beta, mean, variance)))
     discretisation = abs(fine - coarse) / 15
@@ -97,7 +97,7 @@ def free_energy(betas: Any, losses: Any) -> Measurement:
     fewest = float(effective.min())
     reasons = _too_few(fewest)
     if discretisation > LARGEST_DISCRETISATION:
-        reasons.append(f"the ladder of β is too coarse, by about {discretisation:.2g} nats: use more temperatures")
+        reasons.append(f"the grid of β is too coarse, by about {discretisation:.2g} nats: use more temperatures")
     return Measurement(
         fine,
         math.hypot(sampling, discretisation),
@@ -118,16 +118,16 @@ def _corrected_trapezoid(beta: np.ndarray, mean: np.ndarray, variance: np.ndarra
 
 
 def _every_second(count: int) -> np.ndarray:
-    """Indices 0, 2, …, with the last one always there."""
+    """Indices 0, 2, … and the last one."""
     return np.unique(np.append(np.arange(0, count, 2), count - 1))
 
 
-def _traces(losses: Any) -> np.ndarray:
+def _traces(losses: Array) -> np.ndarray:
     traces = np.atleast_2d(np.asarray(losses, dtype=float))
     if traces.ndim != 2 or traces.shape[1] < 4:
-        raise BadInput(f"losses of shape {traces.shape}", "give nL of shape (chain, draw), four draws at least")
+        raise BadInput(f"the losses have shape {traces.shape}", "give nL of shape (chain, draw), at least four draws")
     if not np.isfinite(traces).all():
-        raise BadInput("the losses are not all finite", "leave out draws at which the model fails")
+        raise BadInput("the losses are not all finite", "remove draws at which the model fails")
     return traces
 
 

@@ -1,41 +1,54 @@
-"""All criteria of a model from one ladder of tempered posteriors, ready to compare with those of other models."""
+"""What are all criteria of a model? From one set of tempered posteriors, ready for :func:`compare`."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, TypedDict, Unpack
 
 import numpy as np
 
 from phasecast.core.errors import whole_number
 from phasecast.core.precision import float64
+from phasecast.core.types import PyTree
 from phasecast.posterior.model import Model
 from phasecast.posterior.scores.comparison import Scores
 from phasecast.posterior.scores.criteria import from_arviz, new_data_losses
 from phasecast.posterior.scores.evidence import bic, free_energy, temperature_grid, wbic, wbic_beta
-from phasecast.posterior.tempered import params_of, tempered
+from phasecast.posterior.tempered import Sampler, params_of, tempered
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+
+class SamplerOptions(TypedDict, total=False):
+    """Options of :func:`phasecast.posterior.tempered` that :func:`score` does not set itself."""
+
+    sampler: Sampler
+    warmup: int
+    thin: int
+    swap: bool
 
 
 def score(
     model: Model,
-    data: Any,
-    new: Any = None,
+    data: PyTree,
+    new: PyTree = None,
     *,
     points: int = 17,
     draws: int = 2000,
     chains: int = 4,
     seed: int = 0,
-    **more: Any,
+    **options: Unpack[SamplerOptions],
 ) -> Scores:
     """WAIC, LOO, PSIS-LOO, free energy, WBIC and BIC of a model on ``data``, and its Bayes loss on ``new`` data.
 
-    The ladder of β has ``points`` rungs and WBIC's own; β = 0 is drawn from the prior itself. BIC takes the smallest
-    nL that a chain came upon. ``more`` goes to :func:`phasecast.posterior.tempered`.
+    The grid of β has ``points`` values besides that of WBIC; β = 0 is sampled from the prior itself. BIC uses the
+    smallest nL of all chains. ``options`` are passed to :func:`phasecast.posterior.tempered`.
 
     ``compare({f"hidden {h}": score(reduced_rank(3, h, 3), data, new) for h in (1, 2, 3)})`` compares three widths.
     """
     n = model.rows(data)
     betas = np.unique([*temperature_grid(whole_number("points", points, 5))[1:], wbic_beta(n)])
-    tree = tempered(model, data, betas, draws=draws, chains=chains, seed=seed, pointwise=True, **more)
+    tree = tempered(model, data, betas, draws=draws, chains=chains, seed=seed, pointwise=True, **options)
     stats = tree["sample_stats"].to_dataset()
     losses = stats["nL"].values[0]
     first = _prior_losses(model, data, (chains, draws), seed)
@@ -49,7 +62,7 @@ def score(
     )
 
 
-def _prior_losses(model: Model, data: Any, shape: tuple[int, int], seed: int) -> np.ndarray:
+def _prior_losses(model: Model, data: PyTree, shape: tuple[int, int], seed: int) -> np.ndarray:
     """nL at independent draws from the prior."""
     import jax
 
@@ -60,12 +73,12 @@ def _prior_losses(model: Model, data: Any, shape: tuple[int, int], seed: int) ->
         return np.asarray(over(keys)).reshape(shape)
 
 
-def _new_loss(model: Model, tree: Any, new: Any) -> float:
-    """Bayes loss on new data, from the parameters kept at β = 1."""
+def _new_loss(model: Model, tree: xr.DataTree, new: PyTree) -> float:
+    """Bayes loss on new data, from the stored parameters at β = 1."""
     import jax
 
     at = int(np.flatnonzero(tree["posterior"]["beta"].values == 1.0)[0])
-    kept = jax.tree.map(lambda leaf: leaf[0, at].reshape(-1, *leaf.shape[4:]), params_of(model, tree))
+    params = jax.tree.map(lambda leaf: leaf[0, at].reshape(-1, *leaf.shape[4:]), params_of(model, tree))
     with float64():
-        likelihood = jax.jit(jax.vmap(model.log_likelihood, (0, None)))(kept, jax.tree.map(jax.numpy.asarray, new))
+        likelihood = jax.jit(jax.vmap(model.log_likelihood, (0, None)))(params, jax.tree.map(jax.numpy.asarray, new))
         return new_data_losses(np.asarray(likelihood))[0]

@@ -14,6 +14,7 @@ One unit after another moves under this density (no gradient, no step size, kink
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from typing import Any, Literal
@@ -23,8 +24,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from phasecast.core.errors import BadInput, unknown, whole_number
+from phasecast.core.types import Key
 from phasecast.posterior.model import Model
-from phasecast.posterior.zoo.known_models import LOG_2PI, Data, draw_normal, normal_log_density, positive
+from phasecast.posterior.zoo.gaussian import LOG_2PI, Data, draw_normal, normal_log_density, positive
 
 Activation = Literal["relu", "silu", "tanh"]
 ACTIVATIONS = {
@@ -35,9 +37,12 @@ ACTIVATIONS = {
 SHARPNESS = 100.0
 """τ of the SiLU x/(1 + e^(−τx)), as in section 6."""
 
-DECADES = 5.0  # the steps of the random walk go from the prior's width down to 10⁻⁵ of it
-STRETCH = 0.5  # the standard deviation of the logarithm by which a unit is stretched
-ALIVE = 2.0  # a unit with n Var(q σ) above this changes nL by about a nat
+DECADES = 5.0  # random-walk steps are from the prior's width down to 10⁻⁵ of it; any value leaves the target as it is
+STRETCH = 0.5  # standard deviation of the logarithm of a stretch; any value leaves the target as it is
+ALIVE = 2.0  # a unit with n Var(q σ) > 2 changes nL = n (f − f₀)²/2 by about a nat
+
+Feature = Callable[[jax.Array], jax.Array]
+"""The weights of a unit to its output on the data, (n,)."""
 
 
 def two_layer(
@@ -66,36 +71,36 @@ def two_layer(
 def _two_layer(H: int, inputs: int, activation: Activation, sd: float, bias: bool) -> Model:
     act = ACTIVATIONS[activation]
 
-    def features(params: Data, x: Any) -> Any:
+    def features(params: Data, x: jax.Array) -> jax.Array:
         """(n, H), without the column of ones."""
         return act(x @ params["w"].T + (params["b"] if bias else 0.0))
 
-    def predict(params: Data, data: Data) -> Any:
+    def predict(params: Data, data: Data) -> jax.Array:
         return features(params, data["x"]) @ params["q"] + (params["c"] if bias else 0.0)
 
-    def log_likelihood(params: Data, data: Data) -> Any:
+    def log_likelihood(params: Data, data: Data) -> jax.Array:
         return -0.5 * (data["y"] - predict(params, data)) ** 2 - LOG_2PI / 2
 
-    def init(key: Any) -> Data:
+    def init(key: Key) -> Data:
         shapes = {"w": (H, inputs), "q": (H,)} | ({"b": (H,), "c": ()} if bias else {})
         keys = jax.random.split(key, len(shapes))
         return {name: sd * jax.random.normal(k, shape) for k, (name, shape) in zip(keys, shapes.items(), strict=True)}
 
-    def live_units(params: Data, data: Data) -> Any:
+    def live_units(params: Data, data: Data) -> jax.Array:
         spread = jnp.var(features(params, data["x"]) * params["q"], axis=0)
         return jnp.sum(data["y"].shape[0] * spread > ALIVE)
 
-    def gibbs(key: Any, params: Data, data: Data, beta: Any) -> Data:
+    def gibbs(key: Key, params: Data, data: Data, beta: jax.Array) -> Data:
         x, y = data["x"], data["y"]
         ones = jnp.ones((x.shape[0], 1 if bias else 0))
         hidden_weights = jnp.concatenate([params["w"], params["b"][:, None]], 1) if bias else params["w"]
 
-        def feature(unit: Any) -> Any:
+        def feature(unit: jax.Array) -> jax.Array:
             return act(x @ unit[:inputs] + (unit[inputs] if bias else 0.0))
 
-        def move(number: Any, carry: Any) -> Any:
-            weights, phi, gram, pull = carry
-            log_evidence, overlaps = _evidence_of_one(number, phi, gram, pull, y, beta, sd)
+        def move(number: jax.Array, carry: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
+            weights, phi, gram, cross = carry
+            log_evidence, overlaps = _evidence_of_one(number, phi, gram, cross, y, beta, sd)
             unit = _move_unit(jax.random.fold_in(key, number), weights[number], feature, log_evidence, sd)
             column = feature(unit)
             row, own = overlaps(column)
@@ -104,16 +109,16 @@ def _two_layer(H: int, inputs: int, activation: Activation, sd: float, bias: boo
                 weights.at[number].set(unit),
                 phi.at[:, number].set(column),
                 gram.at[number].set(row).at[:, number].set(row),
-                pull.at[number].set(own),
+                cross.at[number].set(own),
             )
 
         phi = jnp.concatenate([features(params, x), ones], axis=1)
         start = (hidden_weights, phi, phi.T @ phi, phi.T @ y)
-        weights, phi, gram, pull = jax.lax.fori_loop(0, H, move, start)
+        weights, phi, gram, cross = jax.lax.fori_loop(0, H, move, start)
         precision = beta * gram + jnp.eye(gram.shape[0]) / sd**2
-        outer = draw_normal(jax.random.fold_in(key, H), precision, beta * pull)
-        found = {"w": weights[:, :inputs], "q": outer[:H]}
-        return found | ({"b": weights[:, inputs], "c": outer[H]} if bias else {})
+        outer = draw_normal(jax.random.fold_in(key, H), precision, beta * cross)
+        updated = {"w": weights[:, :inputs], "q": outer[:H]}
+        return updated | ({"b": weights[:, inputs], "c": outer[H]} if bias else {})
 
     return Model(
         log_likelihood,
@@ -127,7 +132,9 @@ def _two_layer(H: int, inputs: int, activation: Activation, sd: float, bias: boo
     )
 
 
-def _evidence_of_one(number: Any, phi: Any, gram: Any, pull: Any, y: Any, beta: Any, sd: float) -> Any:
+def _evidence_of_one(
+    number: jax.Array, phi: jax.Array, gram: jax.Array, cross: jax.Array, y: jax.Array, beta: jax.Array, sd: float
+) -> tuple[Callable[[jax.Array], jax.Array], Callable[[jax.Array], tuple[jax.Array, jax.Array]]]:
     """The log evidence as a function of column ``number`` of the features alone, and its overlaps with the others.
 
     With a the column's overlaps with the others, :math:`A_o` their matrix, :math:`u = A_o^{-1}\\beta\\Phi_o^\\top y`,
@@ -136,35 +143,37 @@ def _evidence_of_one(number: Any, phi: Any, gram: Any, pull: Any, y: Any, beta: 
     """
     size = gram.shape[0]
     others = jnp.arange(size) != number
-    kept = jnp.where(others[:, None] & others[None, :], gram, 0.0)
-    lower = jnp.linalg.cholesky(beta * kept + jnp.eye(size) / sd**2)
-    solved = jax.scipy.linalg.cho_solve((lower, True), beta * jnp.where(others, pull, 0.0))
+    rest = jnp.where(others[:, None] & others[None, :], gram, 0.0)
+    lower = jnp.linalg.cholesky(beta * rest + jnp.eye(size) / sd**2)
+    solved = jax.scipy.linalg.cho_solve((lower, True), beta * jnp.where(others, cross, 0.0))
 
-    def overlaps(column: Any) -> Any:
+    def overlaps(column: jax.Array) -> tuple[jax.Array, jax.Array]:
         return column @ phi, column @ y
 
-    def log_evidence(column: Any) -> Any:
+    def log_evidence(column: jax.Array) -> jax.Array:
         row, own = overlaps(column)
         a = beta * jnp.where(others, row, 0.0)
         half = jax.scipy.linalg.solve_triangular(lower, a, lower=True)
         schur = beta * column @ column + 1 / sd**2 - half @ half
-        schur = jnp.maximum(schur, 1 / sd**2)  # which it is, but for rounding
+        schur = jnp.maximum(schur, 1 / sd**2)  # true up to rounding
         return -0.5 * jnp.log(schur) + 0.5 * (beta * own - a @ solved) ** 2 / schur
 
     return log_evidence, overlaps
 
 
-def _move_unit(key: Any, unit: Any, feature: Any, log_evidence: Any, sd: float) -> Any:
+def _move_unit(
+    key: Key, unit: jax.Array, feature: Feature, log_evidence: Callable[[jax.Array], jax.Array], sd: float
+) -> jax.Array:
     """A slice along an ellipse of the prior, a stretch, and a step of a random size: far, along the symmetry, near."""
     import blackjax
 
     size = unit.shape[0]
     for_slice, for_stretch, for_walk, for_tests = jax.random.split(key, 4)
 
-    def log_likelihood(value: Any) -> Any:
+    def log_likelihood(value: jax.Array) -> jax.Array:
         return log_evidence(feature(value))
 
-    def log_density(value: Any) -> Any:
+    def log_density(value: jax.Array) -> jax.Array:
         return log_likelihood(value) - 0.5 * jnp.sum((value / sd) ** 2)
 
     slicer: Any = blackjax.elliptical_slice(log_likelihood, mean=jnp.zeros(size), cov=jnp.full(size, sd**2))

@@ -50,7 +50,7 @@ class RlctLinear(Spec):
 def work(spec: RlctLinear, state: Any) -> Iterator[Chunk]:
     """One data set a chunk."""
     from phasecast import posterior
-    from phasecast.posterior.zoo.known_models import deep_linear, linear_data
+    from phasecast.posterior.zoo.linear import deep_linear, linear_data
 
     model = deep_linear(spec.widths, prior_sd=spec.prior_sd)
     for done in range(0 if state is None else int(state["done"]), spec.datasets):

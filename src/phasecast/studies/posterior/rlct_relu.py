@@ -147,14 +147,14 @@ def conclude(spec: RlctRelu, results: xr.DataTree) -> Conclusion:
 
 def _measured(spec: RlctRelu, node: xr.Dataset, method: str) -> Measurement:
     """The mean over data sets, refused where chains have not converged, with a warning about the phase."""
-    from phasecast.posterior.phase import Phase, phase_words
+    from phasecast.posterior.phase import Phase, phase_warnings
     from phasecast.posterior.rlct import FEWEST_ESS, GOOD_RHAT
 
     values = node[method].values
     error = float(values.std(ddof=1) / math.sqrt(values.size)) if values.size > 1 else 0.0
     error = max(error, float(np.sqrt(np.sum(node["error"].values ** 2)) / values.size))
     phase = Phase(*(float(node[name].values.mean()) for name in ("excess", "live", "r2")))
-    warned = phase_words(phase, float(values.mean()), spec.betas, spec.n)
+    warned = phase_warnings(phase, float(values.mean()), spec.betas, spec.n)
     refused = []
     if node["rhat"].values.max() > GOOD_RHAT:
         refused.append(f"chains disagree (R-hat {node['rhat'].values.max():.3f}): use more draws")

@@ -1,0 +1,113 @@
+"""``phasecast run``: one run of a recipe, and what the other commands that compute runs share with it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from cyclopts import Parameter
+
+from phasecast.cli.options import Computing, Words
+from phasecast.cli.output import emit, exit_code, interruption_as_json, table
+
+if TYPE_CHECKING:
+    from phasecast.lab import Run, Sweep
+
+Recipe = Annotated[str, Parameter(help='a recipe, package.module:RECIPE, or a TOML file with recipe = "…" and [set]')]
+Settings = Annotated[Words, Parameter(name="--set", help="key=value …, fields that differ from their defaults")]
+
+
+def run(recipe: Recipe, /, *, settings: Settings = None, options: Computing = Computing()) -> int:
+    pin_threads(options.threads)
+    from phasecast.core.errors import BadInput
+    from phasecast.lab import run as compute
+
+    plan = planned_runs(recipe, settings)
+    if len(plan.specs) != 1:
+        raise BadInput(f"{recipe} describes {len(plan.specs)} runs", "use `phasecast sweep`")
+    with interruption_as_json(options):
+        finished = compute(plan.recipe, plan.specs[0], store=options.store, checkpoint_every=options.checkpoint_every)
+    return emit_run(finished, options)
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Axes:
+    """What a sweep varies."""
+
+    grid: Annotated[Words, Parameter(help="key=value,value …, every combination")] = None
+    zipped: Annotated[
+        Words, Parameter(name="--zip", help="key=value,value …, first with first, second with second")
+    ] = None
+    seeds: Annotated[str | None, Parameter(help="how many seeds, or a list like 3,5,8")] = None
+
+
+def planned_runs(recipe: str, settings: Sequence[str] | None, axes: Axes = Axes()) -> Sweep:
+    """The runs that a command line describes, by the name of a recipe or by a TOML file."""
+    from phasecast.core.errors import BadInput
+    from phasecast.lab import find_recipe, make_sweep, read_sweep
+    from phasecast.lab.spec import parse_assignments, parse_axes
+
+    if recipe.endswith(".toml"):
+        if settings or axes != Axes():
+            raise BadInput("a TOML file cannot be combined with other settings", "put them in the file")
+        return read_sweep(Path(recipe))
+    spec = find_recipe(recipe).spec
+    return make_sweep(
+        recipe,
+        parse_assignments(spec, settings or ()),
+        grid=parse_axes(spec, axes.grid or ()),
+        zipped=parse_axes(spec, axes.zipped or ()),
+        seeds=_seeds(axes.seeds),
+    )
+
+
+def pin_threads(threads: int | None) -> None:
+    """Keep this process to some cores; must be called before JAX starts its threads."""
+    from phasecast.core.errors import BadInput
+
+    if threads is None:
+        return
+    if threads < 1:
+        raise BadInput(f"--threads is {threads}", "use at least 1")
+    from phasecast.lab.provenance import pin_threads
+
+    pin_threads(threads)
+
+
+def emit_run(run: Run, options: Computing) -> int:
+    """Print what a run concluded, and return the exit code of its status."""
+    lines = [] if options.json else [*_answer_lines(run), ""]
+    lines += [f"{run.id}: {run.status}", f"  {run.path}", f"  `phasecast report {run.id}` writes a page"]
+    emit(run.plain(), "\n".join(lines), options)
+    return exit_code(run.status)
+
+
+def _answer_lines(run: Run) -> list[str]:
+    """The answers of a run as a table, the reasons of refused ones below it, and the sentence."""
+    rows = run.conclusion().rows()
+    reasons = [
+        f"{row.name} is {row.measurement.status}: {reason}"
+        for row in rows
+        if row.measurement
+        for reason in row.measurement.reasons
+    ]
+    answers = table(
+        ("quantity", "predicted", "measured", "verdict"),
+        [(row.name, row.predicted, row.measured, row.verdict) for row in rows],
+    )
+    return [answers, *(["", *reasons] if reasons else []), "", run.summary["sentence"]]
+
+
+def _seeds(text: str | None) -> int | list[int] | None:
+    from phasecast.core.errors import BadInput
+
+    if text is None:
+        return None
+    try:
+        numbers = [int(part) for part in text.split(",")]
+    except ValueError:
+        raise BadInput(f"invalid --seeds '{text}'", "give how many, or a list like 3,5,8") from None
+    return numbers if "," in text else numbers[0]

@@ -1,0 +1,143 @@
+"""``phasecast runs``: what is in the store; show, resume, remove and export it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import App, Parameter
+
+from phasecast.cli.options import Computing, Stored
+from phasecast.cli.output import emit, interruption_as_json, table
+from phasecast.cli.run import emit_run, pin_threads
+
+app = App(name="runs", help_format="plaintext", version_flags=[])
+
+Id = Annotated[str, Parameter(help="the id of a run or the beginning of it")]
+SWEEP = "sweep-"
+"""How the ids of sweeps begin."""
+
+
+@app.default
+def runs(run: Annotated[str | None, Parameter(help="the id of a run or a sweep")] = None, /, *,
+         options: Stored = Stored()) -> int:  # fmt: skip
+    """List the runs and sweeps of the store, or show one."""
+    return ls(options=options) if run is None else show(run, options=options)
+
+
+@app.command
+def ls(*, options: Stored = Stored()) -> int:
+    """List the runs of the store, oldest first, and its sweeps."""
+    from phasecast.lab.store import Store
+    from phasecast.lab.sweeps import list_sweeps
+
+    store = Store(options.store)
+    keys = ("run", "recipe", "status", "done", "total", "created", "updated")
+    rows = [
+        {
+            **{key: status.get(key) for key in keys},
+            "sentence": (status.get("summary") or {}).get("sentence", ""),
+        }
+        for status in store.statuses()
+    ]
+    sweeps = list_sweeps(store)
+    lines = [_runs_table(rows)] if rows else [f"no runs in {store.path}"]
+    if sweeps:
+        lines += ["", _sweeps_table(sweeps)]
+    emit({"store": str(store.path), "runs": rows, "sweeps": sweeps}, "\n".join(lines), options)
+    return 0
+
+
+@app.command
+def show(run: Annotated[str, Parameter(help="the id of a run or a sweep")], /, *, options: Stored = Stored()) -> int:
+    """Show one run: its spec, what it concluded and its provenance; or one sweep with its runs."""
+    from phasecast.lab import Store, load
+
+    if run.startswith(SWEEP):
+        return _show_sweep(run, Store(options.store), options)
+    loaded = load(run, store=options.store)
+    asked, status = loaded.folder.spec(), loaded.folder.status()
+    lines = [f"{loaded.id}: {status['status']}, {status['done']} of {status['total'] or '?'}", f"  {loaded.path}", ""]
+    lines += ["spec"] + [f"  {name} = {value}" for name, value in asked["spec"].items()]
+    lines += ["", "provenance"] + [f"  {name}: {value}" for name, value in status["provenance"].items()]
+    lines += [
+        f"  wall {status['wall_seconds']:.1f} s, CPU {status['cpu_seconds']:.1f} s, attempts {status['attempts']}"
+    ]
+    if status.get("error"):
+        lines += ["", f"failed with {status['error']}"]
+    if status.get("summary"):
+        lines += ["", status["summary"]["sentence"]]
+    emit({**loaded.plain(), "spec": asked["spec"], "state": status}, "\n".join(lines), options)
+    return 0
+
+
+@app.command
+def resume(run: Id, /, *, options: Computing = Computing()) -> int:
+    """Continue a run that was interrupted, killed or failed."""
+    pin_threads(options.threads)
+    from phasecast.lab import resume
+
+    with interruption_as_json(options):
+        finished = resume(run, store=options.store, checkpoint_every=options.checkpoint_every)
+    return emit_run(finished, options)
+
+
+@app.command
+def rm(run: Annotated[str, Parameter(help="the ids of runs or sweeps")], /, *more: str,
+       options: Stored = Stored()) -> int:  # fmt: skip
+    """Remove runs that no process is computing. Removing a sweep removes its page; its runs stay."""
+    from phasecast.lab import Store
+    from phasecast.lab.sweeps import find_sweep, remove_sweep
+
+    store = Store(options.store)
+    ids = [find_sweep(text, store) if text.startswith(SWEEP) else store.find(text) for text in (run, *more)]
+    for one in ids:
+        if one.startswith(SWEEP):
+            remove_sweep(one, store)
+        else:
+            store.remove(one)
+    emit({"removed": ids}, "\n".join(f"removed {one}" for one in ids), options)
+    return 0
+
+
+@app.command
+def export(run: Id, /, *, to: Annotated[
+        Path, Parameter(help="a .nc file (NetCDF, one group per table), a .csv file (one file per table) or a "
+                             ".safetensors file (one file per checkpoint)")],
+        options: Stored = Stored()) -> int:  # fmt: skip
+    """Export the arrays of a finished run."""
+    from phasecast.lab import load
+    from phasecast.lab.export import export
+
+    written = export(load(run, store=options.store), to)
+    emit({"written": [str(path) for path in written]}, "\n".join(map(str, written)), options)
+    return 0
+
+
+def _runs_table(rows: list[dict[str, Any]]) -> str:
+    return table(
+        ("run", "status", "done", "updated (UTC)", "conclusion"),
+        [
+            (row["run"], row["status"], f"{row['done']}/{row['total'] or '?'}", row["updated"][:19], row["sentence"])
+            for row in rows
+        ],
+    )
+
+
+def _sweeps_table(sweeps: list[dict[str, Any]]) -> str:
+    return table(
+        ("sweep", "recipe", "finished", "varied"),
+        [(s["sweep"], s["recipe"], f"{s['finished']}/{s['runs']}", ", ".join(s["varied"])) for s in sweeps],
+    )
+
+
+def _show_sweep(identity: str, store: Any, options: Stored) -> int:
+    from phasecast.lab.sweeps import recall
+
+    facts, members = recall(identity, store)
+    rows = [{"run": run.id, "status": run.status if run.exists else "not started"} for run in members]
+    text = [f"{facts['sweep']}: {facts['recipe']} over {', '.join(facts['varied'])}", ""]
+    text += [table(("run", "status"), [(row["run"], row["status"]) for row in rows])]
+    emit({"sweep": facts["sweep"], "recipe": facts["recipe"], "varied": facts["varied"], "runs": rows},
+         "\n".join(text), options)  # fmt: skip
+    return 0
