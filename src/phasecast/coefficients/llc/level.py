@@ -56,7 +56,7 @@ class Record:
 
     @classmethod
     def empty(cls, chains: int) -> Record:
-        return cls(chains, *(Trace(chains) for _ in OBSERVED))
+        return cls(chains, Trace(chains), Trace(chains), Trace(chains))
 
     def append(self, observed: dict[str, np.ndarray]) -> bool:
         """Note what some steps observed; False, and nothing but divergences is noted, if it is not finite."""

@@ -19,10 +19,10 @@ STORABLE_KERNELS = ("hmc", "mala", "langevin", "sgld", "rmsprop-sgld", "sgnht")
 StorableSampler = Literal["auto", "hmc", "mala", "langevin", "sgld", "rmsprop-sgld", "sgnht"]
 
 
-class LLCOptions(BaseModel, frozen=True):
+class LLCOptions(BaseModel):
     """How λ̂ is sampled. A new option is a field here, a line in :class:`LLCKeywords`, and a keyword of ``llc``."""
 
-    model_config = ConfigDict(extra="forbid", arbitrary_types_allowed=True, allow_inf_nan=False)
+    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True, allow_inf_nan=False)
 
     n: int | None = Field(None, description="number of terms in the mean loss; defaults to the rows of the data")
     nbeta: float | None = Field(None, description="inverse temperature nβ; defaults to n / log n")
@@ -45,7 +45,7 @@ class LLCOptions(BaseModel, frozen=True):
             try:
                 super().__init__(**values)
             except ValidationError as error:
-                raise bad_input(error) from None
+                raise _bad_input(error) from None
 
     @field_validator("n", "chains", "seed", mode="before")
     @classmethod
@@ -126,13 +126,17 @@ class LLCKeywords(TypedDict, total=False):
     seed: int
 
 
-def bad_input(error: ValidationError) -> BadInput:
-    """The first thing that is wrong with some values, in one line."""
+def _bad_input(error: ValidationError) -> Exception:
+    """The first thing that is wrong with some values, in one line; a derived class explains its own fields."""
     first = error.errors(include_url=False)[0]
     cause = first.get("ctx", {}).get("error")
     if isinstance(cause, BadInput):
         return cause
-    name = ".".join(str(part) for part in first["loc"])
+    name = str(first["loc"][0]) if first["loc"] else ""
+    if first["type"] == "extra_forbidden":
+        return unknown("option", name, LLCOptions.model_fields)
+    if name not in LLCOptions.model_fields:
+        return error
     message = first["msg"].removeprefix("Input ")
     return BadInput(f"{name}: {message[:1].lower()}{message[1:]}, got {first['input']!r}")
 

@@ -102,25 +102,6 @@ class Backend(Protocol):
 
 def stream(backend: Backend, key: RandomKey, *names: str | int) -> RandomKey:
     """The random stream of a name, such as ``stream(backend, key, "curvature")``: independent of all other names."""
-    import os
-
-    if os.environ.get("LEGACY_STREAMS"):
-        table = {
-            "curvature": 10**6,
-            "state": 10**6 + 1,
-            "offsets": 10**6 + 2,
-            "first gamma": 10**7,
-            "first direction": 10**7 + 1,
-            "further draws": 10**9,
-            "fixed curvature": 9,
-            "prior": 10**6,
-        }
-        if names[0] in table:
-            key = backend.fold(key, table[names[0]])
-            return backend.fold(key, names[1]) if len(names) > 1 else key
-        if names[0] == "minibatch plan":
-            return key
-        return backend.fold(key, names[1] + (10 if names[0] == "fixed chunks" else 0))
     for name in names:
         key = backend.fold(key, name if isinstance(name, int) else zlib.crc32(name.encode()))
     return key
