@@ -8,7 +8,7 @@ SOURCES := $(shell find src -name '*.py' -o -name '*.j2')
 help:
 	@echo "make demo       install into .venv, run the demo, print the path of its report"
 	@echo "make test       everything a change must pass"
-	@echo "make test-slow  longer checks"
+	@echo "make test-slow  longer checks, in random order"
 	@echo "make bench      print the figures we claim; those that take minutes are the other scripts in benchmarks/"
 	@echo "make clean      remove what the above installed"
 
@@ -19,8 +19,9 @@ test: lint types contract
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow" -q
 	@$(MAKE) --no-print-directory test-bare
 
+# in random order; PHASECAST_TEST_SEED repeats one, PHASECAST_TEST_MINUTES ends it in time
 test-slow: .venv/installed-dev
-	$(BIN)/python -m pytest -m slow -q
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m slow -q --shuffle
 
 # the wheel in a fresh environment with no extra: what a user gets from `pip install phasecast`
 test-bare: .venv-bare/installed

@@ -6,12 +6,13 @@ import os
 import signal
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 from pydantic import Field
 
 from phasecast.core import Comparison, Measurement, Prediction
-from phasecast.lab import Answer, Captioned, Chunk, Conclusion, Recipe, Spec, Table
+from phasecast.lab import Answer, Captioned, Chunk, Conclusion, Recipe, Spec, Table, run
 
 
 class Walk(Spec):
@@ -121,6 +122,11 @@ def _exit_sometimes(spec, state):
 def _talk(spec, state):
     print("a user's own words")
     yield from work(spec, state)
+
+
+def walk(spec: dict, store: Path, checkpoint_every: float) -> None:
+    """A whole run, as the target of a process."""
+    run("walks:WALK", spec, store=store, checkpoint_every=checkpoint_every, quiet=True)
 
 
 WALK = _recipe("WALK")

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import html
 import json
 import os
 import re
 import signal
+from dataclasses import replace
 from html.parser import HTMLParser
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -16,49 +19,76 @@ from hypothesis import strategies as st
 from phasecast import report
 from phasecast.core import Comparison, Measurement, Prediction
 from phasecast.core.errors import BadInput, RunInterrupted
-from phasecast.lab import RECIPES, Chunk, Spec, Store, find_recipe, make_sweep, run
+from phasecast.lab import RECIPES, Chunk, Recipe, Run, Spec, Store, find_recipe, make_sweep, run
 from phasecast.lab.runs import execute, identify
 from phasecast.lab.spec import make_spec, parse_assignments, parse_axes
 
-pytestmark = pytest.mark.bare
-
-
-STUDIES = (
+TINY = [
     "feature-diagram",
     "feature-grokking",
+    pytest.param("feature-overlap", marks=pytest.mark.bare),
     "feature-scan",
     "feature-spectrum",
     "feature-success",
     "generalisation",
+    pytest.param("grokking", marks=pytest.mark.bare),
     "grokking-coefficient",
+    pytest.param("grokking-data", marks=pytest.mark.bare),
     "grokking-mirror",
     "grokking-sampler",
+    pytest.param("grokking-severity", marks=pytest.mark.bare),
     "grokking-width",
     "learning-curves",
+    pytest.param("linear-features", marks=pytest.mark.bare),
+    pytest.param("llc", marks=pytest.mark.bare),
     "rlct-linear",
     "rlct-relu",
-)  # they compile for long
+    pytest.param("scaling-figure", marks=pytest.mark.bare),
+    pytest.param("toy-landscapes", marks=pytest.mark.bare),
+]
 
 
-@pytest.fixture(
-    scope="module", params=[pytest.param(name, marks=pytest.mark.slow if name in STUDIES else ()) for name in RECIPES]
-)
+@pytest.mark.bare
+def test_every_recipe_is_run_here():
+    assert sorted(getattr(case, "values", [case])[0] for case in TINY) == sorted(RECIPES)
+
+
+@pytest.fixture(params=RECIPES)
 def recipe(request):
     return find_recipe(request.param)
 
 
-@pytest.fixture(scope="module")
-def tiny(recipe, tmp_path_factory):
-    """The recipe's own small setting, run."""
-    return run(recipe.name, recipe.tiny, store=tmp_path_factory.mktemp("runs"), quiet=True)
+class Tiny(NamedTuple):
+    """A recipe run with its own small setting, and how far each of its chunks said it was."""
+
+    recipe: Recipe
+    run: Run
+    steps: list[tuple[int, int | None]]
 
 
+@pytest.fixture(scope="module", params=TINY)
+def tiny(request, tmp_path_factory):
+    recipe, steps = find_recipe(request.param), []
+
+    def work(spec, state):
+        for chunk in recipe.work(spec, state):
+            assert isinstance(chunk, Chunk)
+            steps.append((chunk.done, chunk.total))
+            yield chunk
+
+    store = Store(tmp_path_factory.mktemp("runs"))
+    done = execute(replace(recipe, work=work), make_spec(recipe.spec, recipe.tiny), store)
+    return Tiny(recipe, done, steps)
+
+
+@pytest.mark.bare
 def test_it_asks_a_question_and_describes_every_field(recipe):
     assert recipe.question.endswith("?")
     undescribed = [name for name, info in recipe.spec.model_fields.items() if not info.description]
     assert undescribed == []
 
 
+@pytest.mark.bare
 def test_its_spec_is_frozen_and_forbids_what_it_does_not_know(recipe):
     spec = make_spec(recipe.spec, recipe.tiny)
     with pytest.raises(ValueError, match="frozen"):
@@ -67,6 +97,7 @@ def test_its_spec_is_frozen_and_forbids_what_it_does_not_know(recipe):
         make_spec(recipe.spec, {"surely_not_a_field": 1})
 
 
+@pytest.mark.bare
 def test_its_spec_survives_json(recipe):
     spec = make_spec(recipe.spec, recipe.tiny)
     again = make_spec(recipe.spec, json.loads(json.dumps(spec.model_dump(mode="json"))))
@@ -75,11 +106,11 @@ def test_its_spec_survives_json(recipe):
 
 
 def test_it_runs_and_concludes(tiny):
-    assert tiny.status in ("ok", "warning", "refused")
-    answers = tiny.conclusion().answers
+    assert tiny.run.status in ("ok", "warning", "refused")
+    answers = tiny.run.conclusion().answers
     assert answers
     assert all(isinstance(answer, Comparison | Measurement | Prediction) for answer in answers.values())
-    assert tiny.summary == json.loads(json.dumps(tiny.conclusion().summary()))
+    assert tiny.run.summary == json.loads(json.dumps(tiny.run.conclusion().summary()))
 
 
 class _PressCtrlC:
@@ -99,30 +130,27 @@ class _PressCtrlC:
 MOST_STOPS = 5
 
 
-def test_it_resumes_from_any_of_its_chunks_to_the_same_bits(recipe, tiny, tmp_path):
+def test_it_resumes_from_any_of_its_chunks_to_the_same_bits(tiny, tmp_path):
     """Stop after one chunk after another, evenly over the run, and go on from the checkpoint."""
-    spec = make_spec(recipe.spec, recipe.tiny)
-    press = _PressCtrlC(tiny.folder.status()["done"])
+    spec = make_spec(tiny.recipe.spec, tiny.recipe.tiny)
+    press = _PressCtrlC(tiny.run.folder.status()["done"])
     stopped = 0
     while True:
         try:
-            resumed = execute(recipe, spec, Store(tmp_path), progress=press)
+            resumed = execute(tiny.recipe, spec, Store(tmp_path), progress=press)
             break
         except RunInterrupted:
             stopped += 1
     assert stopped == len(press.after)
-    for node in tiny.results().subtree:
+    for node in tiny.run.results().subtree:
         for name, variable in node.to_dataset().data_vars.items():
             np.testing.assert_array_equal(variable.values, resumed.results()[f"{node.path}/{name}"].values)
 
 
-def test_its_chunks_count_up_to_their_total(recipe):
-    spec = make_spec(recipe.spec, recipe.tiny)
-    chunks = list(recipe.work(spec, None))
-    assert all(isinstance(chunk, Chunk) for chunk in chunks)
-    done = [chunk.done for chunk in chunks]
+def test_its_chunks_count_up_to_their_total(tiny):
+    done = [step for step, _ in tiny.steps]
     assert done == sorted(set(done))
-    assert chunks[-1].total in (None, chunks[-1].done)
+    assert tiny.steps[-1][1] in (None, done[-1])
 
 
 class _Page(HTMLParser):
@@ -150,26 +178,27 @@ class _Page(HTMLParser):
             assert self.open.pop() == tag
 
 
-def test_its_report_is_one_page_that_asks_for_nothing(recipe, tiny):
-    path = report.write(tiny)
+def test_its_report_is_one_page_that_asks_for_nothing(tiny):
+    path = report.write(tiny.run)
     text = path.read_text()
     page = _Page()
     page.feed(text)
     assert page.open == []
     assert page.asks == []
     assert not re.search(r"@import|url\((?!#)|<script", text)
-    assert recipe.question in text
-    assert tiny.id in text
-    assert text.count("<figure>") == len(list(tiny.folder.figures.glob("*.svg"))) > 0
+    assert tiny.recipe.question in html.unescape(text)
+    assert tiny.run.id in text
+    assert text.count("<figure>") == len(list(tiny.run.folder.figures.glob("*.svg"))) > 0
     assert "prefers-color-scheme: dark" in text
     ids = re.findall(r'\bid="([^"]+)"', text)
     assert len(ids) == len(set(ids))
 
 
 def test_its_report_is_the_same_when_written_again(tiny):
-    assert report.write(tiny).read_text() == report.write(tiny).read_text()
+    assert report.write(tiny.run).read_text() == report.write(tiny.run).read_text()
 
 
+@pytest.mark.bare
 def test_a_reports_words_cannot_become_markup(tmp_path):
     found = run("walks:WALK", {"steps": 30}, store=tmp_path, quiet=True)
     text = report.write(found).read_text()
@@ -202,12 +231,14 @@ specs = st.builds(
 )
 
 
+@pytest.mark.bare
 @given(specs)
 def test_every_spec_survives_json(spec):
     text = json.dumps(spec.model_dump(mode="json"))
     assert make_spec(Everything, json.loads(text)) == spec
 
 
+@pytest.mark.bare
 @given(specs)
 def test_every_spec_survives_the_command_line(spec):
     def toml(value):
@@ -225,6 +256,7 @@ def _has_surrogate(word: str) -> bool:
     return bool(re.search(r"\\ud[89a-f]", word))
 
 
+@pytest.mark.bare
 @given(st.text(), st.text())
 def test_any_assignment_whatever_is_a_value_or_bad_input(name, text):
     try:
@@ -233,6 +265,7 @@ def test_any_assignment_whatever_is_a_value_or_bad_input(name, text):
         assert "\n" not in str(error).strip() or "\n" in name + text  # noqa: PT017
 
 
+@pytest.mark.bare
 @pytest.mark.parametrize(
     ("text", "values"),
     [
@@ -248,6 +281,7 @@ def test_axes_are_read_from_lists_with_commas(text, values):
     assert parse_axes(Everything, [f"word={text}"]) == {"word": values}
 
 
+@pytest.mark.bare
 def test_a_sweep_has_every_combination_once():
     sweep = make_sweep("walks:WALK", {"pause": 0}, grid={"steps": [1, 2]}, zipped={"refuse": [True, False]}, seeds=3)
     seen = {(spec.steps, spec.refuse, spec.seed) for spec in sweep.specs}
@@ -255,13 +289,13 @@ def test_a_sweep_has_every_combination_once():
     assert sweep.varied == ("steps", "refuse", "seed")
 
 
+@pytest.mark.bare
 def test_equal_specs_of_a_sweep_are_run_once():
     assert len(make_sweep("walks:WALK", grid={"steps": [1, 1, 2]}).specs) == 2
 
 
+@pytest.mark.bare
 def test_the_run_id_depends_on_recipe_version_and_spec():
-    from dataclasses import replace
-
     recipe = find_recipe("toy-landscapes")
     spec = recipe.spec()
     assert identify(recipe, spec) == identify(recipe, recipe.spec(seed=0))

@@ -273,6 +273,7 @@ def test_precision_follows_size_and_what_the_module_insists_on():
     assert not torch_backend(seeded(Single), half_square, some_data()).double
 
 
+@pytest.mark.slow
 def test_tensors_a_dataset_and_a_loader_give_the_same():
     x, y = some_data()
     labels = (y[:, 0] > 0).long()

@@ -47,6 +47,7 @@ def limit(network, one, delta, lr, steps, looks, seeds=4, **more):
     }
 
 
+@pytest.mark.slow
 def test_losses_and_norms_of_descent_at_d_800_are_those_of_the_limit():
     """Within 3 standard errors at t = 0…20; the test loss has a finite-size part of its own, |overlap|² ~ e^{ct}/d."""
     found = simulate(PSEUDO, RETRIEVAL, 8.0, 0.5, 20, dimension=800, seeds=8, record=LOOKS)
@@ -58,6 +59,7 @@ def test_losses_and_norms_of_descent_at_d_800_are_those_of_the_limit():
     assert np.max(distances(found["train"], elsewhere["train"])) > 5
 
 
+@pytest.mark.slow
 def test_weights_at_two_times_have_the_inner_products_of_the_limit():
     at = (0, 3, 10, 20)
     found = []
@@ -99,6 +101,7 @@ def spectra(laws, delta):
     return over_draws([one.edge for one in found]), over_draws([one.margin for one in found])
 
 
+@pytest.mark.slow
 def test_decoupled_descent_has_the_law_of_the_limit():
     delta, seeds = 8.0, 6
     theory = spectra([dmft(PSEUDO, RETRIEVAL, delta, 0.5, 20, seed=seed).law(20) for seed in range(seeds)], delta)
@@ -201,7 +204,7 @@ def test_a_wide_network_follows_its_own_limit():
     assert np.max(abs(still.value - theory.value) / (3 * still.error + 0.02 * theory.value + 1e-3)) > 2
 
 
-@pytest.mark.parametrize("time", [0, 1])
+@pytest.mark.parametrize("time", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_a_wide_network_is_that_of_quadrature_at_first(time):
     network, one, delta = Network("gelu", "pseudo-huber", width="wide"), target("tanh(z)**2"), 3.0
     exact = initial_laws(network, one) if time == 0 else wide_step_laws(network, one, 1.0, delta)

@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 
 from phasecast.core.errors import BadInput
-from phasecast.core.results import Comparison, Status, Verdict
+from phasecast.core.results import Status, Verdict
 from phasecast.grokking.analysis.decay_fits import decay_law, straight_line
 from phasecast.lab import run
 
 RATES = np.geomspace(1e-3, 2e-2, 8)
 
 
+@pytest.mark.slow
 def test_a_power_law_and_an_exponential_are_told_apart():
     """Never taken for each other, and seldom left undecided."""
     rng = np.random.default_rng(0)
@@ -80,10 +81,9 @@ def test_the_critical_size_of_the_training_set(tmp_path):
         mean = values.mean(axis=1)
         assert (mean[ratios < 2.05] < 0.05).all(), p
         assert (mean[ratios > 2.7] > 0.95).all(), p
-        critical = found.conclusion().answers[f"critical N/(M ln M), M = {p}"]
-        assert isinstance(critical, Comparison)
+        critical = found.conclusion().answers.comparison("critical-ratio", p=p)
         assert critical.verdict is Verdict.AGREES
-        assert 2.0 < float(np.asarray(critical.measurement.estimate)) < 2.75
+        assert 2.0 < float(critical.measurement) < 2.75
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ import pytest
 
 from phasecast.core.errors import BadInput
 from phasecast.core.results import Result, Status
-from phasecast.grokking.analysis.mirroring import mirror
+from phasecast.grokking.analysis.mirroring import mirror_correlation
 from phasecast.grokking.analysis.transition import Transition, fall_after_peak, in_order, transition
 
 
@@ -122,7 +122,7 @@ def test_bad_curves_are_named(times, values, words):
     with pytest.raises(BadInput, match=words):
         transition(times, values)
     with pytest.raises(BadInput):
-        mirror(times, values, TIMES, TIMES)
+        mirror_correlation(times, values, TIMES, TIMES)
 
 
 def hump(x: np.ndarray) -> np.ndarray:
@@ -130,19 +130,19 @@ def hump(x: np.ndarray) -> np.ndarray:
 
 
 def test_curves_that_are_one_correlate_fully_and_opposite_ones_negatively():
-    assert float(mirror(TIMES, hump(LOG), TIMES, hump(LOG)).value) == pytest.approx(1)
-    assert float(mirror(TIMES, -hump(LOG), TIMES, np.exp(hump(LOG))).value) == pytest.approx(-1)
+    assert float(mirror_correlation(TIMES, hump(LOG), TIMES, hump(LOG)).value) == pytest.approx(1)
+    assert float(mirror_correlation(TIMES, -hump(LOG), TIMES, np.exp(hump(LOG))).value) == pytest.approx(-1)
 
 
 def test_the_lag_of_a_delayed_curve_is_found():
     step = LOG[1] - LOG[0]
-    found = mirror(TIMES, hump(LOG - 4 * step), TIMES, hump(LOG))
+    found = mirror_correlation(TIMES, hump(LOG - 4 * step), TIMES, hump(LOG))
     assert found.diagnostics["lag"] == pytest.approx(math.exp(4 * step))
     assert found.diagnostics["at_lag"] > float(found.value) + 0.05
 
 
 def test_unrelated_noise_does_not_correlate():
-    found = [mirror(TIMES, sticky_noise(s, 30), TIMES, sticky_noise(s + 500, 30)) for s in range(30)]
+    found = [mirror_correlation(TIMES, sticky_noise(s, 30), TIMES, sticky_noise(s + 500, 30)) for s in range(30)]
     distances = [float(one.value) / float(one.error) for one in found]
     assert abs(np.mean(distances)) < 4 * np.std(distances) / math.sqrt(30)
     assert 0.6 < np.std(distances) < 1.6
@@ -151,10 +151,10 @@ def test_unrelated_noise_does_not_correlate():
 
 def test_noise_of_the_first_curve_enters_the_error():
     curve = hump(LOG)
-    clean = mirror(TIMES, curve, TIMES, curve)
-    noisy = mirror(TIMES, curve, TIMES, curve, errors=np.full(30, 0.5))
+    clean = mirror_correlation(TIMES, curve, TIMES, curve)
+    noisy = mirror_correlation(TIMES, curve, TIMES, curve, errors=np.full(30, 0.5))
     assert float(noisy.error) > 2 * float(clean.error)
 
 
 def test_a_constant_curve_cannot_be_mirrored():
-    assert mirror(TIMES, np.ones(30), TIMES, hump(LOG)).status is Status.REFUSED
+    assert mirror_correlation(TIMES, np.ones(30), TIMES, hump(LOG)).status is Status.REFUSED

@@ -134,6 +134,7 @@ def test_the_short_memory_of_rmsprop_leaves_a_bias_that_smaller_steps_do_not_cur
         assert bias > max(5 * error, 0.04 * truth.heat)
 
 
+@pytest.mark.slow
 def test_the_bias_on_a_unit_gaussian_is_the_one_of_the_discretised_equations():
     """Stationarity of the second moments gives E[u²] = 1/(1 − ε/4) for SGLD, 1 for BAOAB, 1 − εξ/2 for SGNHT, with
     ξ the mean friction, which is A(1 + O(ε)); so each order is known, and the constant too."""
@@ -147,6 +148,7 @@ def test_the_bias_on_a_unit_gaussian_is_the_one_of_the_discretised_equations():
         assert abs(bias) < 4 * error + 4 * slack, name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "size", "order"), [("sgld", 0.1, 1), ("sgnht", 0.1, 1), ("langevin", 0.4, 2)])
 def test_the_bias_on_a_skewed_target_has_the_order_of_the_method(name, size, order):
     """From Stein's statistic at ε and 2ε; at these sizes higher orders still add to the slope, so it may be steeper."""

@@ -37,6 +37,7 @@ def test_the_equations_are_the_limit_of_sgd(students, teachers):
     assert first_order > 3 * relative
 
 
+@pytest.mark.slow
 def test_the_equations_are_near_sgd_and_the_first_order_is_not():
     runs, relative, _ = deviation(2, 2, 400, 8, 2)
     _, first_order, _ = deviation(2, 2, 400, 8, 1, runs)
@@ -85,6 +86,7 @@ def test_frozen_features_leave_their_floor():
     assert abs(mean.eps - predicted)[0] < 4 * np.asarray(mean.error)[0] + 0.03 * predicted[0]
 
 
+@pytest.mark.slow
 def test_a_rotated_covariance_leaves_the_floor_of_eq_88():
     covariance = 0.6 ** abs(np.subtract.outer(np.arange(12), np.arange(12)))
     spectrum = Spectrum.from_covariance(covariance, normalise=False)

@@ -77,7 +77,7 @@ def test_parameters_may_be_a_tree_and_need_not_be_two():
 CUSP = Problem(lambda w: (w[0] ** 2 - w[1] ** 3) ** 2, np.zeros(2))
 
 
-@pytest.mark.parametrize("samples", [100_000, 400_000, 1_600_000])
+@pytest.mark.parametrize("samples", [100_000, 400_000, pytest.param(1_600_000, marks=pytest.mark.slow)])
 def test_a_law_that_is_approached_slowly_is_within_its_error_or_refused(samples):
     """The cusp has λ = 5/12, approached like ε^(1/12): with few draws it looks settled at a wrong slope."""
     measured = volume_scaling(CUSP, epsilons=np.logspace(-14, -6, 17), samples=samples)

@@ -226,15 +226,11 @@ def test_claims_are_listed_shown_and_verified(command, command_json):
 
 
 def test_a_claim_that_is_not_confirmed_exits_with_3(command, monkeypatch):
-    from phasecast.claims.grokking_cullen2026 import landscapes as claims
+    from phasecast.claims.grokking_cullen2026 import landscapes
     from phasecast.core import ClaimVerdict, Finding
 
-    changed = [claim for claim in claims.CLAIMS if claim.id != "grokking/figure-5"]
-    (claim,) = [claim for claim in claims.CLAIMS if claim.id == "grokking/figure-5"]
-    from dataclasses import replace
-
-    wrong = replace(claim, check=lambda: Finding(ClaimVerdict.DOES_NOT_HOLD, "the moon is in the way"))
-    monkeypatch.setattr(claims, "CLAIMS", (*changed, wrong))
+    wrong = Finding(ClaimVerdict.DOES_NOT_HOLD, "the moon is in the way")
+    monkeypatch.setitem(landscapes.CHECKS, "grokking/figure-5", lambda: wrong)
     code, out, _ = command("claims", "verify", "grokking/figure-5")
     assert code == 3
     assert "NOT confirmed" in out

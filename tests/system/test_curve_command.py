@@ -12,6 +12,7 @@ from phasecast import online
 SETTING = ("--modes", 4, "--exponent", 1, "--lr", 0.5, "--inputs", 64, "--draws", 2, "--alphas", "1:40:5")
 
 
+@pytest.mark.slow
 def test_it_prints_the_curve_with_its_parts(command_json, tmp_path):
     figure = tmp_path / "curve.svg"
     found = command_json("curve", *SETTING, "--order", 2, "--simulate", 2, "--plot", figure)
@@ -40,6 +41,7 @@ def test_it_prints_a_table_for_people(command):
     assert "escape time τ of r" in out
 
 
+@pytest.mark.slow
 def test_the_spectrum_of_a_users_data(command_json, tmp_path):
     rng = np.random.default_rng(0)
     scale = np.sqrt(online.Spectrum.power_law(16, 0.5).eigenvalues)
@@ -81,7 +83,8 @@ def test_bad_input_is_one_line_and_exit_code_2(command, change, words):
     assert len(err.strip().splitlines()) == 1
 
 
-@pytest.mark.parametrize("order", [1, pytest.param(2, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("order", [1, 2])
 def test_what_diverges_is_printed_as_refused(command, order):
     """For other numbers of students than teachers no limit is known beforehand; ε itself stays bounded."""
     setting = ("--students", 3, "--teachers", 2, *SETTING[:4], "--lr", 40, *SETTING[6:-1], "1:60:5", "--order", order)

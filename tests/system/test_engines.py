@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import HERE, start
+from conftest import python_path, start
 from phasecast.core.errors import BadInput
 from phasecast.lab import LocalEngine, Store, load, make_sweep, run, sweep
 from phasecast.lab.engines.dask import DaskEngine, Slurm, read_cluster
@@ -18,7 +18,7 @@ from phasecast.lab.engines.dask import DaskEngine, Slurm, read_cluster
 
 @pytest.fixture(autouse=True)
 def _workers_find_the_test_recipes(monkeypatch, tmp_path):
-    monkeypatch.setenv("PYTHONPATH", str(HERE))
+    monkeypatch.setenv("PYTHONPATH", python_path())
     monkeypatch.setenv("WALKS_MARKER", str(tmp_path / "died"))
 
 
@@ -39,7 +39,7 @@ def test_a_sweep_of_twelve_survives_a_killed_dask_worker(tmp_path):
         Client(cluster) as client,
     ):
         process = start(
-            "sweep", "walks:WALK", "--seeds", "12", "--set", "steps=150", "pause=0.01", "--checkpoint-every", "0.1",
+            "sweep", "walks:WALK", "--seeds", "12", "--set", "steps=60", "pause=0.01", "--checkpoint-every", "0.1",
             "--engine", "dask", "--address", cluster.scheduler_address, "--store", store, "--json",
         )  # fmt: skip
         deadline = time.monotonic() + 60

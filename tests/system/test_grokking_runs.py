@@ -11,7 +11,7 @@ import time
 import numpy as np
 import pytest
 
-from conftest import HERE, answer_of
+from conftest import answer_of, python_path
 from phasecast.grokking import effective_width, quadratic, train
 from phasecast.grokking import task as make_task
 from phasecast.lab import Store, find_recipe, load, run
@@ -75,7 +75,7 @@ def test_a_run_whose_loss_is_no_number_stops_and_keeps_what_it_has(store, comman
     numbers = found["summary"]["numbers"]
     assert numbers["diverged"] == 10
     assert numbers["train_accuracy"] is not None
-    reason = answer_of(found, "training")["reasons"][0]
+    reason = answer_of(found, "training-loss")["reasons"][0]
     assert "step 10" in reason
     assert "smaller learning rate than 1e+12" in reason
     results = load("grokking", store=store).results()
@@ -117,7 +117,7 @@ def test_a_training_killed_twice_gives_the_same_bits(tmp_path):
     spec = {"p": 7, "width": 32, "fraction": 0.6, "batch": 16, "steps": 4000, "checkpoints": 12, "llc": "false"}
     whole = run("grokking", spec, store=tmp_path / "whole", quiet=True)
     store = Store(tmp_path / "killed")
-    paths = os.pathsep.join(filter(None, [str(HERE), os.environ.get("PYTHONPATH")]))
+    paths = python_path()
     command = ["run", "grokking", "--set", *words(**spec), "--store", str(store.path), "--checkpoint-every", "0.01"]
     for wanted in (3, 8):
         process = subprocess.Popen(
@@ -142,6 +142,7 @@ def test_a_training_killed_twice_gives_the_same_bits(tmp_path):
             assert variable.values.tobytes() == other.tobytes(), name
 
 
+@pytest.mark.slow
 @pytest.mark.bare
 def test_the_learning_coefficient_is_sampled_on_the_training_rows_at_every_checkpoint(store):
     settings = {"p": 5, "width": 6, "fraction": 0.7, "lr": 1e-2, "steps": 300, "checkpoints": 2, "llc": True}

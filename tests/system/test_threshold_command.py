@@ -51,6 +51,7 @@ def test_what_is_measured_stands_beside(command_json):
     assert 0 < found["error"] < 0.3
 
 
+@pytest.mark.slow
 def test_a_wide_network_and_several_latents(command_json):
     wide = command_json(
         "threshold", "--target", "tanh(z)**2", "--activation", "gelu", "--loss", "square", "--width", "wide"
@@ -61,6 +62,7 @@ def test_a_wide_network_and_several_latents(command_json):
     assert both["intervals"][0][1] < 100  # the set ends: much data has no negative direction
 
 
+@pytest.mark.slow
 def test_where_g_has_no_lower_bound_no_single_number_is_given(command):
     code, out, _ = command("threshold", "--target", "z**2", "--loss", "square", "--delta", 10, "--seeds", 8,
                            "--up-to", 16, "--json")  # fmt: skip

@@ -179,6 +179,7 @@ def test_no_fixed_point_where_the_bulk_is_below_zero():
         _ = found.law
 
 
+@pytest.mark.slow
 def test_half_of_the_runs():
     rng = np.random.default_rng(0)
     deltas = np.geomspace(2, 20, 12)

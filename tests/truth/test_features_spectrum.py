@@ -161,6 +161,7 @@ def test_the_ends_of_a_bounded_set_are_where_the_margin_changes_sign():
         assert bool(hessian_spectrum(law, delta).outliers) == there
 
 
+@pytest.mark.slow
 def test_sampled_hessians_have_the_outlier_and_the_control_does_not():
     delta, size = 8.0, 300
     law, drawn = law_of(PSEUDO, "z**2"), sampled(PSEUDO, "z**2", delta, size, 8)
@@ -176,6 +177,7 @@ def test_sampled_hessians_have_the_outlier_and_the_control_does_not():
         agree([values[0] for values, _, _ in drawn], hessian_spectrum(blind, delta).edge, 1 / size)
 
 
+@pytest.mark.slow
 def test_two_outliers_with_their_directions():
     """y = z1² + z2²/2 has two roots, along z1 and z2; a rotation of the latents rotates the directions alone."""
     text, delta, size = "tanh(z1)**2 + tanh(z2)**2/2", 60.0, 150

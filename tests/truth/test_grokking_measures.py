@@ -10,7 +10,7 @@ import pytest
 from phasecast.core.errors import BadInput
 from phasecast.core.precision import float64
 from phasecast.core.results import Measurement, Status
-from phasecast.grokking.theory.basin_competition import crossing, free_energies
+from phasecast.grokking.theory.basin_competition import basin_crossing, free_energies
 from phasecast.grokking.theory.fourier_features import best_frequency, kernel_change, neuron_spectra, power, weight_norm
 from phasecast.grokking.theory.gradient_signal import (
     climb,
@@ -261,7 +261,7 @@ def exact_crossing() -> float:
 def test_the_crossing_of_two_gaussian_basins_is_found():
     ns, rng = (20, 60, 180, 540), np.random.default_rng(0)
     curves = [[Measurement(bowl_free_energy(n, i) + 0.05 * rng.standard_normal(), 0.05) for n in ns] for i in (0, 1)]
-    found = crossing(ns, *curves, losses=LOSSES)
+    found = basin_crossing(ns, *curves, losses=LOSSES)
     assert abs(float(found.value) - exact_crossing()) < 4 * float(found.error) < 0.1 * exact_crossing()
     assert (found.diagnostics["below"], found.diagnostics["above"]) == ("first", "second")
 
@@ -269,10 +269,10 @@ def test_the_crossing_of_two_gaussian_basins_is_found():
 def test_a_crossing_that_was_not_seen_is_refused():
     ns = (20, 40, 80)
     curves = [[Measurement(bowl_free_energy(n, i), 0.05) for n in ns] for i in (0, 1)]
-    assert "the first basin wins at every n" in crossing(ns, *curves, losses=LOSSES).reasons[0]
-    assert crossing(ns, *curves, losses=LOSSES, shift=5.0).status is Status.OK  # a prior may decide otherwise
+    assert "the first basin wins at every n" in basin_crossing(ns, *curves, losses=LOSSES).reasons[0]
+    assert basin_crossing(ns, *curves, losses=LOSSES, shift=5.0).status is Status.OK  # a prior may decide otherwise
     noisy = [[Measurement(float(one.value), 20.0) for one in curve] for curve in curves]
-    assert crossing(ns, *noisy, losses=LOSSES, shift=5.0).status is Status.REFUSED
+    assert basin_crossing(ns, *noisy, losses=LOSSES, shift=5.0).status is Status.REFUSED
 
 
 @pytest.mark.slow
@@ -285,7 +285,7 @@ def test_the_crossing_of_two_sampled_basins_is_the_exact_one():
         return lambda w: LOSSES[basin] + (jnp.asarray(CURVATURES[basin]) * w**2).sum() / 2
 
     curves = [free_energies(bowl(basin), np.zeros(3), ns=ns, gamma=1) for basin in (0, 1)]
-    found = crossing(ns, *curves, losses=LOSSES)
+    found = basin_crossing(ns, *curves, losses=LOSSES)
     assert abs(float(found.value) - exact_crossing()) < 4 * float(found.error) < 0.2 * exact_crossing()
 
 
@@ -300,7 +300,7 @@ def test_the_crossing_of_two_sampled_basins_is_the_exact_one():
         (lambda: jacobian_eigenvalues(network(53, 256), table(53, 1123)[0], 53), "gauss_newton_sampled"),
         (lambda: gauss_newton([1.0], 1.0, 0.0), "positive"),
         (lambda: power(np.ones((4, 2))), "odd"),
-        (lambda: crossing((1, 2), [], []), "rising n"),
+        (lambda: basin_crossing((1, 2), [], []), "increasing n"),
     ],
 )
 def test_bad_input_is_named_with_a_remedy(call, words):

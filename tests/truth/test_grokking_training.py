@@ -22,9 +22,9 @@ from phasecast.grokking import (
     transformer,
 )
 from phasecast.grokking import task as make_task
-from phasecast.grokking.networks import network
-from phasecast.grokking.optimisers import OPTIMISERS, optimiser
-from phasecast.grokking.training import CURVES, centred_loss, evaluate, minibatches
+from phasecast.grokking.networks import network_by_name
+from phasecast.grokking.optimisers import OPTIMISERS, Step, optimiser
+from phasecast.grokking.training import CURVES, centred_loss, minibatches, performance
 from phasecast.models.modular import fourier_solution, modular_table, quadratic_network
 
 pytestmark = pytest.mark.bare
@@ -106,9 +106,14 @@ def test_the_split_has_the_published_size_and_depends_on_the_seed():
         (lambda: split(make_task("addition", 5), 1.0), "between 0 and 1"),
         (lambda: quadratic(make_task("addition", 5), 0), "≥ 1"),
         (lambda: quadratic(make_task("addition", 5), 4, "cube"), "unknown activation"),
-        (lambda: network("quadratik", make_task("addition", 5), 4), "did you mean 'quadratic'"),
+        (lambda: network_by_name("quadratik", make_task("addition", 5), 4), "did you mean 'quadratic'"),
         (lambda: small(batch=100), "larger than the 20 training rows"),
         (lambda: small(lr=-1.0), "learning rate"),
+        (lambda: small(lr=[]), "lr is empty"),
+        (lambda: small(seeds=[]), "seeds is empty"),
+        (lambda: small(weight_decay=[]), "weight_decay is empty"),
+        (lambda: checkpoint_steps(0), "steps"),
+        (lambda: checkpoint_steps(10, 0), "many"),
         (lambda: small(lr=[1e-3, 1e-2], seeds=[0, 1, 2]), "different lengths"),
         (lambda: small(optimiser="adma"), "did you mean 'adam'"),
         (lambda: small(checkpoints=[50]), "from 0 to 40"),
@@ -183,7 +188,7 @@ def test_accuracy_is_that_after_centring_by_the_training_rows():
     def moved(params, tokens):
         return net.apply(params, tokens) + 3.0 * jnp.arange(7)
 
-    found = np.asarray(evaluate(moved, {name: jnp.asarray(leaf) for name, leaf in params.items()}, *data))
+    found = np.asarray(performance(moved, {name: jnp.asarray(leaf) for name, leaf in params.items()}, *data))
     assert found[0] < 1e-9
     assert (found[2:] == [len(rows), len(others)]).all()
 
@@ -206,7 +211,7 @@ def test_updates_are_those_of_the_papers(name):
     rule, w = optimiser(name), jnp.asarray(start, jnp.float32)
     moments = tuple(jnp.zeros(50) for _ in range(rule.moments))
     for t in range(1, 101):
-        w, moments = rule.update(w, jnp.asarray(curvature, jnp.float32) * w, moments, float(t), 1e-2, 0.3)
+        w, moments = rule.update(w, jnp.asarray(curvature, jnp.float32) * w, moments, Step(float(t), 1e-2, 0.3))
     if name == "sgd":
         expected = start * (1 - 1e-2 * (curvature + 0.3)) ** 100
     else:
@@ -294,7 +299,14 @@ def test_a_member_that_diverges_is_noted_and_the_training_stops_only_when_all_do
     assert small(lr=1e12, state=alone[-1].state) == []
 
 
-@pytest.mark.parametrize("make", [mlp, transformer, lambda t, k: quadratic(t, k, "relu")], ids=["mlp", "tf", "relu"])
+@pytest.mark.parametrize(
+    "make",
+    [
+        pytest.param(mlp, id="mlp"),
+        pytest.param(transformer, id="tf", marks=pytest.mark.slow),
+        pytest.param(lambda t, k: quadratic(t, k, "relu"), id="relu"),
+    ],
+)
 def test_other_networks_learn_their_training_rows(make):
     table = make_task("addition", 7)
     *_, last = train(table, make(table, 32), steps=300, fraction=0.7, lr=1e-2, log_every=100)

@@ -115,6 +115,7 @@ def test_a_batch_of_all_rows_is_the_full_batch_and_small_batches_are_not():
     assert np.abs(trained(8) - trained(None)).max() > 1e-3  # three steps an epoch, the last with four rows
 
 
+@pytest.mark.slow
 def test_initial_weights_are_pytorchs():
     weights = jax.jit(jax.vmap(lambda key: nets.draw_weights(key, 1)))(jax.random.split(jax.random.key(0), 500))
     shapes = [part.shape[1:] for layer in weights.body for part in layer]

@@ -111,6 +111,7 @@ def test_the_worst_point_has_the_global_value():
         assert min(values) == reduced_rank(*size).value, size
 
 
+@pytest.mark.slow
 def test_where_nothing_is_left_the_local_value_is_half_the_jacobian_rank():
     """With a + b = h + r, or a or b full, the product has constant rank around the point."""
     rng = np.random.default_rng(1)

@@ -88,6 +88,7 @@ def test_adding_a_monomial_never_lowers_lambda():
         assert newton(written(more)).value >= newton(written(exponents)).value
 
 
+@pytest.mark.slow
 def test_random_nondegenerate_polynomials_have_the_volume_of_their_polyhedron():
     rng = random.Random(2)
     for _ in range(5):

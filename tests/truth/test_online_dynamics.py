@@ -189,7 +189,13 @@ def test_the_closure_is_that_of_the_paper(modes, students, teachers, order, step
 
 
 @pytest.mark.parametrize(
-    ("students", "teachers", "inputs", "order"), [(2, 2, 8, 1), (2, 2, 80, 2), (3, 2, 16, 2), (2, 4, 32, 1)]
+    ("students", "teachers", "inputs", "order"),
+    [
+        pytest.param(2, 2, 8, 1, marks=pytest.mark.slow),
+        pytest.param(2, 2, 80, 2, marks=pytest.mark.slow),
+        pytest.param(3, 2, 16, 2, marks=pytest.mark.slow),
+        (2, 4, 32, 1),
+    ],
 )
 def test_mean_weights_and_fluctuations_have_the_overlaps(students, teachers, inputs, order):
     """What is solved is another form of the overlap equations; both must run alike, at every rank of the weights."""
@@ -203,7 +209,7 @@ def test_mean_weights_and_fluctuations_have_the_overlaps(students, teachers, inp
     np.testing.assert_allclose(curve.final.moment(1, spectrum).Q, Q1, atol=1e-8)
 
 
-@pytest.mark.parametrize("order", [1, 2])
+@pytest.mark.parametrize("order", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_the_reported_error_covers_the_numerical_one(order):
     spectrum = Spectrum.power_law(32, 1.0)
     start = OrderParameters.draw(2, 2, spectrum, inputs=128, sigma=0.01, seed=1)
@@ -223,6 +229,7 @@ def test_the_solver_converges_with_its_order():
     assert 4.7 < slope < 5.6  # Tsit5 is of order 5
 
 
+@pytest.mark.slow
 def test_many_starts_at_once_are_the_same_as_one_by_one():
     spectrum = Spectrum.power_law(8, 1.0)
     starts = [OrderParameters.draw(2, 3, spectrum, inputs=80, sigma=0.1, seed=seed) for seed in range(3)]
@@ -231,6 +238,7 @@ def test_many_starts_at_once_are_the_same_as_one_by_one():
         np.testing.assert_allclose(curve.eps, solve(start, spectrum, lr, [1, 5, 25], order=2).eps, rtol=1e-7)
 
 
+@pytest.mark.slow
 def test_a_curve_goes_on_from_its_final_state():
     spectrum = Spectrum.power_law(8, 1.0)
     start = OrderParameters.draw(2, 2, spectrum, inputs=80, sigma=0.1, seed=0)
@@ -248,6 +256,7 @@ def test_the_infinite_values_stay_on_the_plateau():
     assert curve.specialisation[1] < 1e-9
 
 
+@pytest.mark.slow
 def test_a_linear_student_does_not_care_how_many_units_it_has():
     spectrum = Spectrum.power_law(8, 1.0)
     one = solve(OrderParameters.infinite(1, 1, spectrum, sigma=1.0), spectrum, 0.7, [1, 10], "linear", 2)

@@ -84,6 +84,7 @@ def test_the_papers_239_is_half_the_escape_time():
     assert float(escape_time(np.eye(4), second, 0.1).value) / 2 == pytest.approx(239, abs=0.5)
 
 
+@pytest.mark.slow
 def test_the_length_of_a_plateau():
     """Ours is short by about half an escape time, because growth slows at the end; the printed one by far more."""
     spectrum, inputs = Spectrum.power_law(10, 0.25), 7000
@@ -109,9 +110,8 @@ def test_plateaus_differ_between_draws():
     assert relative[64, 6400] < 0.3 * relative[64, 64]
 
 
-@pytest.mark.parametrize(
-    "teachers", [1, pytest.param(2, marks=pytest.mark.slow), pytest.param(4, marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("teachers", [1, 2, 4])
 def test_the_two_rates_are_in_the_jacobian(teachers):
     spectrum = Spectrum.power_law(6, 1.0)
     slow, fast = asymptotic_rates(teachers, spectrum, 1e-3)
@@ -137,10 +137,8 @@ def test_perfect_learning_is_stable_up_to_the_largest_rate(teachers):
     assert limits[0] == pytest.approx(limits[1], rel=1e-6)  # only the mean of the spectrum matters for N → ∞
 
 
-@pytest.mark.parametrize(
-    ("teachers", "modes", "inputs"),
-    [(2, 64, 64), pytest.param(3, 16, 1600, marks=pytest.mark.slow), pytest.param(2, 9, 9000, marks=pytest.mark.slow)],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("teachers", "modes", "inputs"), [(2, 64, 64), (3, 16, 1600), (2, 9, 9000)])
 def test_the_explicit_end_of_learning(teachers, modes, inputs):
     spectrum = Spectrum.power_law(modes, 1.0)
     start = OrderParameters.draw(teachers, teachers, spectrum, inputs=inputs, sigma=0.01, seed=0)

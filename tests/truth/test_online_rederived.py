@@ -56,7 +56,8 @@ def test_the_plateau_of_unequal_teachers_is_where_equal_students_err_least(stude
     assert abs(T1 - np.diag(np.diagonal(T1))).max() > 0.1  # far from the equal teachers of the paper
 
 
-@pytest.mark.parametrize(("students", "teachers"), [(2, 3), pytest.param(3, 3, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize(("students", "teachers"), [(2, 3), (3, 3)])
 def test_escape_rates_are_the_downhill_curvatures_of_the_plateau(students, teachers):
     """The Hessian of ε over all weights: −ηN times its negative eigenvalues, each K − 1 times."""
     _, covariance, B, _ = setting(students, teachers)

@@ -5,7 +5,17 @@
 <ClaimVerdict.HOLDS_CORRECTED: 'holds with a correction'>
 """
 
-from phasecast.claims.registry import Verification, all_claims, find, verify
+from phasecast.claims.registry import Verification, all_claims, check_of, find, verify
 from phasecast.core.claim import Claim, ClaimVerdict, Finding, RecipeCheck
 
-__all__ = ["Claim", "ClaimVerdict", "Finding", "RecipeCheck", "Verification", "all_claims", "find", "verify"]
+__all__ = [
+    "Claim",
+    "ClaimVerdict",
+    "Finding",
+    "RecipeCheck",
+    "Verification",
+    "all_claims",
+    "check_of",
+    "find",
+    "verify",
+]

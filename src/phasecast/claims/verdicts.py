@@ -1,4 +1,4 @@
-"""What the checks of claims share."""
+"""What does a check say about a claim? One rule from what passed to a verdict, and what the checks share."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 
 from phasecast.coefficients.exact.coefficient import Coefficient
-from phasecast.core.claim import ClaimVerdict
+from phasecast.core.claim import ClaimVerdict, Finding
 from phasecast.core.results import Comparison, Verdict
 
 
@@ -18,11 +18,36 @@ def integers(seed: int, *shape: int) -> np.ndarray:
     return rng.integers(1, 12, shape) * rng.choice([-1, 1], shape)
 
 
-def verdict_of(printed: bool, corrected: bool = False) -> ClaimVerdict:
-    """The verdict, from whether the printed and the corrected statement hold."""
+def verdict_of(printed: bool, corrected: bool | None = None, *, experiment: bool = False) -> ClaimVerdict:
+    """The verdict on a claim, by one rule for all papers.
+
+    =========================================== =======================
+    the printed statement passes its check      holds
+    it fails, and our correction passes         holds with a correction
+    it fails, and our correction fails too      not reproduced
+    it fails, we have no correction             does not hold
+    the same, and the check is an experiment    not reproduced
+    =========================================== =======================
+
+    An experiment that fails shows that we could not reproduce a result, not that it is false.
+    """
     if printed:
         return ClaimVerdict.HOLDS
-    return ClaimVerdict.HOLDS_CORRECTED if corrected else ClaimVerdict.DOES_NOT_HOLD
+    if corrected is None:
+        return ClaimVerdict.NOT_REPRODUCED if experiment else ClaimVerdict.DOES_NOT_HOLD
+    return ClaimVerdict.HOLDS_CORRECTED if corrected else ClaimVerdict.NOT_REPRODUCED
+
+
+def finding(
+    words: str,
+    comparisons: Sequence[Comparison] = (),
+    *,
+    printed: bool,
+    corrected: bool | None = None,
+    experiment: bool = False,
+) -> Finding:
+    """What a check found: the verdict by :func:`verdict_of`, a sentence, and the comparisons behind it."""
+    return Finding(verdict_of(printed, corrected, experiment=experiment), words, tuple(comparisons))
 
 
 def exact_value(coefficient: Coefficient) -> Fraction:

@@ -57,7 +57,6 @@ class Claim:
     statement: what the paper says.
     verdict: what we found.
     why: the reason in one or two sentences.
-    check: a function that computes a :class:`Finding` afresh, or a recipe with a judge; ``claims verify`` runs it.
     ours: our version of the statement, where the paper's needs one.
     counterexample: at most ten lines of Python that print the contradiction, where the claim does not hold as
         printed.
@@ -68,7 +67,6 @@ class Claim:
     statement: str
     verdict: ClaimVerdict
     why: str
-    check: Callable[[], Finding] | RecipeCheck
     ours: str = ""
     counterexample: str = ""
 
@@ -79,7 +77,7 @@ class Claim:
                 f"claim '{self.id}' speaks against its paper without showing it",
                 "give a counterexample and our version of the statement",
             )
-        if len(self.counterexample.strip().splitlines()) > LONGEST_COUNTEREXAMPLE:
+        if sum(bool(line.strip()) for line in self.counterexample.splitlines()) > LONGEST_COUNTEREXAMPLE:
             raise BadInput(
                 f"the counterexample of claim '{self.id}' is too long",
                 f"use {LONGEST_COUNTEREXAMPLE} lines at most",

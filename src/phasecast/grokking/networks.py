@@ -4,8 +4,8 @@ The first layer acts on one-hot operands side by side, x = (e_a, e_b), so that i
 
 .. math:: W^\\top x = W_a + W_{p+b},
 
-and no product with zeros is ever computed. A weight matrix with f inputs starts uniform in ±1/√f: with this start, the
-default of torch, the runs of Cullen et al. 2026 (appendix H.1) come out as published.
+and no product with zeros is ever computed. A weight matrix with f inputs starts uniform in ±1/√f, the default of torch;
+with this start the runs of Cullen et al. 2026 (appendix H.1) come out as published.
 """
 
 from __future__ import annotations
@@ -14,14 +14,20 @@ import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from phasecast.core.errors import BadInput, unknown, whole_number
+from phasecast.core.types import Array
 from phasecast.grokking.tasks import Task
 
+if TYPE_CHECKING:
+    import jax
+
 Params = dict[str, Any]
+"""Weights by name, arrays of NumPy or JAX."""
+
 ACTIVATIONS = ("square", "relu", "gelu", "tanh", "identity")
 NETWORKS = ("quadratic", "mlp", "transformer")
 BLOCK = 140_000  # float32 numbers, half a megabyte: a few such arrays fit into a core's cache
@@ -33,22 +39,22 @@ class Network:
 
     Parameters
     ----------
-    name: what tables call it.
+    name: its name in tables.
     init: ``init(seed)``: float32 weights as a flat dict of numpy arrays.
     apply: ``apply(params, tokens)``: outputs (rows, classes) for tokens (rows, places).
-    readout: the name of the weights (classes, units) that read the last hidden units, None where there are none.
-    gradient: ``gradient(params, tokens, labels)`` of the centred loss, where one by hand is faster than automatic.
+    readout: the name of the weights (classes, units) that read the last hidden units; None if there are none.
+    gradient: ``gradient(params, tokens, labels)`` of the centred loss, if one by hand is faster than automatic.
     """
 
     name: str
     init: Callable[[int], Params]
-    apply: Callable[[Params, Any], Any]
+    apply: Callable[[Params, Array], jax.Array]
     readout: str | None = None
-    gradient: Callable[[Params, Any, Any], Params] | None = None
+    gradient: Callable[[Params, Array, Array], Params] | None = None
 
 
-def network(name: str, task: Task, width: int) -> Network:
-    """A network by its name."""
+def network_by_name(name: str, task: Task, width: int) -> Network:
+    """One of :data:`NETWORKS` with its default depth and activation."""
     if name not in NETWORKS:
         raise unknown("network", name, NETWORKS)
     return {"quadratic": quadratic, "mlp": mlp, "transformer": transformer}[name](task, width)
@@ -66,7 +72,7 @@ def quadratic(task: Task, width: int, activation: str = "square") -> Network:
         draw = _Draw(seed)
         return {"W": draw((task.inputs, width), task.inputs), "V": draw((task.classes, width), width)}
 
-    def apply(params: Params, tokens: Any) -> Any:
+    def apply(params: Params, tokens: Array) -> jax.Array:
         return sigma(look_up(params["W"], tokens, task.operands)) @ params["V"].T
 
     if activation == "square":
@@ -87,7 +93,7 @@ def mlp(task: Task, width: int, depth: int = 2, activation: str = "relu") -> Net
             params |= {f"W{layer}": draw((width, width), width), f"b{layer}": draw((width,), width)}
         return params | {"V": draw((task.classes, width), width), "c": draw((task.classes,), width)}
 
-    def apply(params: Params, tokens: Any) -> Any:
+    def apply(params: Params, tokens: Array) -> jax.Array:
         hidden = sigma(look_up(params["W"], tokens, task.operands) + params["b"])
         for layer in range(1, depth):
             hidden = sigma(hidden @ params[f"W{layer}"] + params[f"b{layer}"])
@@ -99,13 +105,13 @@ def mlp(task: Task, width: int, depth: int = 2, activation: str = "relu") -> Net
 def transformer(task: Task, width: int, layers: int = 2, heads: int = 4) -> Network:
     """A small transformer that reads the operands and an "=" and answers at the "=" (appendix H.3.1).
 
-    Learned embeddings of tokens and places; in each layer ``heads`` heads that see every place and a ReLU layer of
-    4·width units, both after a normalisation without weights and added to the stream.
+    Learned embeddings of tokens and positions; each layer has ``heads`` heads without a mask and a ReLU layer of
+    4·width units, both after a normalisation without weights and added to the residual stream.
     """
     whole_number("width", width, 1)
     whole_number("layers", layers, 1)
     if width % whole_number("heads", heads, 1):
-        raise BadInput(f"a width of {width} does not divide into {heads} heads", f"use a multiple of {heads}")
+        raise BadInput(f"width = {width} is not divisible by {heads} heads", f"use a multiple of {heads}")
     places, size = task.places + 1, width // heads
 
     def init(seed: int) -> Params:
@@ -119,7 +125,7 @@ def transformer(task: Task, width: int, layers: int = 2, heads: int = 4) -> Netw
             }
         return params | {"V": draw((task.classes, width), width)}
 
-    def apply(params: Params, tokens: Any) -> Any:
+    def apply(params: Params, tokens: Array) -> jax.Array:
         import jax
         import jax.numpy as jnp
 
@@ -139,21 +145,21 @@ def transformer(task: Task, width: int, layers: int = 2, heads: int = 4) -> Netw
     return Network("transformer", init, apply)
 
 
-def look_up(weights: Any, tokens: Any, operands: int) -> Any:
+def look_up(weights: jax.Array, tokens: Array, operands: int) -> jax.Array:
     """Wᵀx for one-hot operands side by side: the sum over the places of one row of W each."""
     rows = [weights[place * operands + tokens[:, place]] for place in range(tokens.shape[1])]
     return sum(rows[1:], rows[0])
 
 
-def _square_gradient(operands: int) -> Callable[[Params, Any, Any], Params]:
-    """The gradient of ½‖P⊥(Y − Ŷ)‖²/B for Ŷ = V(Wᵀx)², in an order that is kind to the caches.
+def _square_gradient(operands: int) -> Callable[[Params, Array, Array], Params]:
+    """The gradient of ½‖P⊥(Y − Ŷ)‖²/B for Ŷ = V(Wᵀx)², in a cache-friendly order.
 
     With h = Wᵀx, s = h² and the centred residual R = P⊥(Ŷ − Y)/B it is Rᵀs for V and, for W, the sums of 2h∘(RV) over
-    the rows with each operand. The latter go through blocks of rows that stay in a core's cache, with h looked up
-    again, which is cheaper than to store it. ``optimization_barrier`` keeps the compiler from undoing the order.
+    the rows with each operand. The latter are computed in blocks of rows that stay in a core's cache, with h looked
+    up again, which is cheaper than storing it. ``optimization_barrier`` keeps the compiler from undoing the order.
     """
 
-    def gradient(params: Params, tokens: Any, labels: Any) -> Params:
+    def gradient(params: Params, tokens: Array, labels: Array) -> Params:
         import jax
         import jax.numpy as jnp
 
@@ -178,7 +184,7 @@ def _square_gradient(operands: int) -> Callable[[Params, Any, Any], Params]:
 
 
 class _Draw:
-    """Weights uniform in ±1/√inputs, one after another from one seed."""
+    """Weights uniform in ±1/√inputs, drawn one array after another from one seed."""
 
     def __init__(self, seed: int):
         self._rng = np.random.default_rng([seed, 1])
@@ -187,7 +193,7 @@ class _Draw:
         return (self._rng.uniform(-1, 1, shape) / math.sqrt(inputs)).astype(np.float32)
 
 
-def _activation(name: str) -> Callable[[Any], Any]:
+def _activation(name: str) -> Callable[[jax.Array], jax.Array]:
     import jax
     import jax.numpy as jnp
 
@@ -197,7 +203,7 @@ def _activation(name: str) -> Callable[[Any], Any]:
     return known[name]
 
 
-def _normalised(x: Any) -> Any:
+def _normalised(x: jax.Array) -> jax.Array:
     import jax.numpy as jnp
 
     return x / jnp.sqrt(jnp.mean(x * x, axis=-1, keepdims=True) + 1e-6)

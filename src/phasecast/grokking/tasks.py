@@ -1,7 +1,7 @@
 """What is there to learn? Small tables with a rule behind them: modular arithmetic, permutations, sparse parity.
 
-A task is its full table: row i has the tokens of the operands and the label of the answer. What a network is trained on
-is a part of the rows, drawn by :func:`split`.
+A task is its full table: row i holds the tokens of the operands and the label of the answer. Networks are trained on
+some of the rows, drawn by :func:`split`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 from phasecast.core.errors import BadInput, unknown, whole_number
 
 LARGEST_DEGREE = 5  # 120 permutations, 14400 rows
-MOST_BITS = 16
+MOST_BITS = 16  # 65536 rows
 TASKS = ("addition", "subtraction", "multiplication", "division", "permutations", "sparse_parity")
 
 
@@ -26,9 +26,9 @@ class Task:
     Parameters
     ----------
     name: the rule.
-    tokens: (rows, places) the operands of each row as numbers below ``operands``; bits for sparse parity.
-    labels: (rows,) the answers as numbers below ``classes``.
-    operands, classes: how many different operands and answers there are.
+    tokens: (rows, places) the operands of each row as integers below ``operands``; bits for sparse parity.
+    labels: (rows,) the answers as integers below ``classes``.
+    operands, classes: the number of different operands and answers.
     """
 
     name: str
@@ -43,7 +43,7 @@ class Task:
 
     @property
     def places(self) -> int:
-        """Operands in a row: two, or the number of bits."""
+        """Operands per row: two, or the number of bits."""
         return self.tokens.shape[1]
 
     @property
@@ -62,10 +62,10 @@ def task(name: str = "addition", p: int = 23, *, degree: int = 5, bits: int = 10
 
     - ``addition``, ``subtraction``, ``multiplication``: a∘b mod p for all p² pairs;
     - ``division``: a/b mod p for b ≠ 0, p(p−1) pairs;
-    - ``permutations``: (a∘b)(i) = a(b(i)) in the symmetric group of ``degree`` things, at most 5;
+    - ``permutations``: (a∘b)(i) = a(b(i)) in the symmetric group of ``degree`` elements, at most 5;
     - ``sparse_parity``: the sum mod 2 of the first ``relevant`` of ``bits`` bits, all 2^bits rows.
 
-    Multiplication and division need a prime p, so that every b ≠ 0 has an inverse and the rule is a group's.
+    Multiplication and division need a prime p, so that every b ≠ 0 has an inverse and the table is that of a group.
 
     >>> table = task("division", 5)
     >>> table.tokens[4], table.labels[4]  # 1/1
@@ -93,7 +93,7 @@ def task(name: str = "addition", p: int = 23, *, degree: int = 5, bits: int = 10
 def split(task: Task, fraction: float, seed: int = 0, *, count: int | None = None) -> tuple[np.ndarray, np.ndarray]:
     """Training and validation rows of a task: ⌊fraction · rows⌋ drawn without replacement, and the others.
 
-    ``count`` asks for a number of training rows instead of a fraction. Both are in increasing order.
+    ``count`` sets the number of training rows instead of a fraction. Both lists are in increasing order.
 
     >>> train, validation = split(task("addition", 23), 0.4)
     >>> len(train), len(validation)
@@ -101,10 +101,12 @@ def split(task: Task, fraction: float, seed: int = 0, *, count: int | None = Non
     """
     if count is None:
         if not 0 < fraction < 1:
-            raise BadInput(f"the training fraction is {fraction:g}", "use a number between 0 and 1")
+            raise BadInput(f"fraction is {fraction:g}", "use a number between 0 and 1")
         count = math.floor(fraction * task.rows + 1e-9)  # 0.3 · 10 is 3
     if not 2 <= count < task.rows:
-        raise BadInput(f"{count} of {task.rows} rows to train on", "leave at least 2 to train on and 1 to validate on")
+        raise BadInput(
+            f"{count} of {task.rows} rows to train on", "train on at least 2 and leave at least 1 to validate on"
+        )
     drawn = np.random.default_rng([seed, 0]).permutation(task.rows)
     return np.sort(drawn[:count]), np.sort(drawn[count:])
 
@@ -119,7 +121,7 @@ def _next_prime(p: int) -> int:
 
 def _permutations(degree: int) -> Task:
     if degree > LARGEST_DEGREE:
-        raise BadInput(f"permutations of {degree} things", f"use at most {LARGEST_DEGREE}")
+        raise BadInput(f"degree is {degree}", f"use at most {LARGEST_DEGREE}")
     elements = list(itertools.permutations(range(degree)))
     number = {element: place for place, element in enumerate(elements)}
     a, b = np.divmod(np.arange(len(elements) ** 2), len(elements))
@@ -130,8 +132,8 @@ def _permutations(degree: int) -> Task:
 
 def _sparse_parity(bits: int, relevant: int) -> Task:
     if bits > MOST_BITS:
-        raise BadInput(f"{bits} bits are a table of 2^{bits} rows", f"use at most {MOST_BITS}")
+        raise BadInput(f"{bits} bits make a table of 2^{bits} rows", f"use at most {MOST_BITS}")
     if relevant > bits:
-        raise BadInput(f"{relevant} of {bits} bits are relevant", f"use at most {bits}")
+        raise BadInput(f"relevant = {relevant} exceeds bits = {bits}", f"use at most {bits}")
     tokens = np.arange(2**bits)[:, None] >> np.arange(bits)[::-1] & 1
     return Task("sparse_parity", tokens, tokens[:, :relevant].sum(axis=1) % 2, 2, 2)

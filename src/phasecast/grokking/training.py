@@ -1,32 +1,46 @@
-"""How does it learn? Thousands of steps of an optimiser in one compiled loop, for many seeds and settings at once.
+"""How does a network learn? Thousands of optimiser steps in one compiled loop, for many seeds and settings at once.
 
 The loss is the centred square
 
 .. math:: L = \\frac{1}{2B} \\lVert P_\\perp (Y - \\hat Y) \\rVert_F^2
 
-with :math:`P_\\perp` the projection that takes away the mean over the B rows (Cullen et al. 2026, section 3). It does
-not see a constant added to the outputs, so answers are read after the outputs got the mean of the training targets.
+with :math:`P_\\perp` the projection that removes the mean over the B rows (Cullen et al. 2026, section 3). It is
+unchanged by a constant added to the outputs, so the outputs are shifted to the mean of the training targets before the
+answers are read.
 
-Everything random at a step is a function of the seed and the step, so a state that was stored goes on to the same bits.
+Everything random at a step is a function of the seed and the step, so training resumes from a stored state bit for bit.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from phasecast.core.errors import BadInput, whole_number
+from phasecast.core.types import Array, PyTree
 from phasecast.grokking.networks import Network, Params
-from phasecast.grokking.optimisers import Optimiser, optimiser
+from phasecast.grokking.optimisers import Optimiser, Step, optimiser
 from phasecast.grokking.tasks import Task, split
+
+if TYPE_CHECKING:
+    import jax
+
+    Hyper = tuple[jax.Array, jax.Array]
+    """Learning rate and weight decay of each member."""
+
+State = dict[str, Any]
+"""What a training continues from: ``params``, ``moments``, ``step``, ``diverged``; arrays lead with the members."""
+
+Part = tuple[Array, Array]
+"""Tokens and labels of the training or the validation rows."""
 
 CURVES = ("train_loss", "validation_loss", "train_accuracy", "validation_accuracy")
 DISPATCHES = (5000, 2500, 1000, 500, 250, 100, 50)  # steps in one call of the compiled loop
-DRAWN_TOGETHER = 50  # minibatches that come from one random generator; divides every dispatch
-WORK = 2e11  # floating-point operations in a dispatch, about a second or two of one core
+DRAWN_TOGETHER = 50  # minibatches drawn from one random generator; divides every dispatch
+WORK = 2e11  # floating-point operations per dispatch, a second or two of one core
 
 
 @dataclass(frozen=True)
@@ -36,15 +50,15 @@ class Piece:
     Parameters
     ----------
     step: steps done.
-    state: all that is needed to go on: ``params``, ``moments``, ``step``, ``diverged``; arrays lead with the members.
-    curves: ``step`` (logged,) and the four :data:`CURVES` (logged, members) since the piece before.
-    at_checkpoint: whether this step was asked for as a checkpoint.
-    diverged: (members,) the first logged step with a loss that is no number, −1 where there is none.
+    state: everything needed to continue, see :data:`State`.
+    curves: ``step`` (logged,) and the four :data:`CURVES` (logged, members) since the previous piece.
+    at_checkpoint: whether this step is one of the requested checkpoints.
+    diverged: (members,) the first logged step with a NaN loss, −1 if there is none.
     number, total: pieces so far, and in all.
     """
 
     step: int
-    state: dict[str, Any]
+    state: State
     curves: dict[str, np.ndarray]
     at_checkpoint: bool
     diverged: np.ndarray
@@ -70,14 +84,15 @@ def train(
     seeds: int | Sequence[int] = 0,
     log_every: int = 20,
     checkpoints: Iterable[int] = (),
-    state: dict[str, Any] | None = None,
+    state: State | None = None,
+    # wide signature: the settings of a training, the documented keywords of a headline function
 ) -> Iterator[Piece]:
-    """Train a network on a part of a task's table; yields a :class:`Piece` at each checkpoint and in between.
+    """Train a network on part of a task's table; yields a :class:`Piece` at each checkpoint and in between.
 
-    ``seeds``, ``lr`` and ``weight_decay`` may be lists of one length: then as many members are trained side by side. A
-    seed chooses training rows, first weights and minibatches. Without ``batch`` every step sees all training rows, else
-    ``batch`` of them drawn without replacement at each step. ``state`` is that of an earlier piece, to go on from.
-    A member whose loss is no number any more stays as it is; when all are, the training stops.
+    ``seeds``, ``lr`` and ``weight_decay`` may be lists of equal length; then that many members are trained side by
+    side. A seed determines training rows, initial weights and minibatches. ``batch`` rows are drawn without replacement
+    at each step; it defaults to all training rows. ``state`` is the state of an earlier piece to continue from. A
+    member whose loss becomes NaN is frozen; training stops when all have.
 
     >>> from phasecast.grokking import quadratic, task
     >>> table = task("addition", 5)
@@ -91,30 +106,32 @@ def train(
     whole_number("steps", steps, 1)
     whole_number("log_every", log_every, 1)
     if batch is not None and whole_number("batch", batch, 2) > n:
-        raise BadInput(f"a batch of {batch} is larger than the {n} training rows", f"use at most {n}, or null for all")
+        raise BadInput(f"batch = {batch} is larger than the {n} training rows", f"use at most {n}, or None for all")
     wanted = sorted({int(step) for step in checkpoints})
     if wanted and not 0 <= wanted[0] <= wanted[-1] <= steps:
-        raise BadInput(f"checkpoints from step {wanted[0]} to {wanted[-1]}", f"use steps from 0 to {steps}")
+        raise BadInput(f"checkpoints reach from step {wanted[0]} to step {wanted[-1]}", f"use steps from 0 to {steps}")
     loop = Loop(task, network, _optimiser(optimiser), data, members, batch, log_every)
     return _pieces(loop, steps, wanted, state)
 
 
 def checkpoint_steps(steps: int, many: int = 20) -> list[int]:
     """Steps to keep: half of them evenly spaced in log time, half evenly in time, with the first and the last."""
+    whole_number("steps", steps, 1)
+    whole_number("many", many, 1)
     half = max(2, (many + 1) // 2)
     logs, evenly = np.geomspace(1, steps, half), np.linspace(0, steps, many - half + 2)
     return sorted({round(float(step)) for step in (0, *logs, *evenly)})
 
 
 def minibatches(seed: int, start: int, stop: int, n: int, batch: int) -> np.ndarray:
-    """(stop − start, batch) rows of the minibatches of these steps, each without replacement from n."""
+    """(stop − start, batch) rows of the minibatches of these steps, each drawn without replacement from n."""
     first, last = start // DRAWN_TOGETHER, -(-stop // DRAWN_TOGETHER)
     rows = np.broadcast_to(np.arange(n, dtype=np.int32), (DRAWN_TOGETHER, n))
     drawn = [np.random.default_rng([seed, 2, unit]).permuted(rows, axis=1)[:, :batch] for unit in range(first, last)]
     return np.concatenate(drawn)[start - first * DRAWN_TOGETHER : stop - first * DRAWN_TOGETHER]
 
 
-def centred_loss(outputs: Any, labels: Any) -> Any:
+def centred_loss(outputs: jax.Array, labels: Array) -> jax.Array:
     """½‖P⊥(Y − Ŷ)‖²/B of outputs (B, classes) against one-hot labels."""
     import jax.numpy as jnp
 
@@ -123,48 +140,53 @@ def centred_loss(outputs: Any, labels: Any) -> Any:
     return 0.5 * jnp.sum(residual * residual) / outputs.shape[0]
 
 
-def evaluate(apply: Callable[..., Any], params: Params, train: Any, validation: Any) -> Any:
-    """Losses on (tokens, labels) of the training and the validation part, and how many rows of each are right.
+def performance(apply: Callable[..., Any], params: Params, train: Part, validation: Part) -> jax.Array:
+    """Losses on the training and the validation part, and how many rows of each are answered correctly, shape (4,).
 
-    Before the largest output is taken for the answer, outputs are shifted by what makes their mean over the training
-    rows that of the training targets: the loss does not fix it.
+    The loss leaves the mean output undetermined. Before the largest output is taken as the answer, all outputs are
+    shifted so that their mean over the training rows equals that of the training targets.
     """
     import jax.numpy as jnp
 
     outputs, others = apply(params, train[0]), apply(params, validation[0])
     shift = jnp.mean(_one_hot(train[1], outputs.shape[1]) - outputs, axis=0)
 
-    def right(given: Any, labels: Any) -> Any:
-        return jnp.sum(jnp.argmax(given + shift, axis=1) == labels).astype(jnp.float32)
+    def correct(outputs: jax.Array, labels: Array) -> jax.Array:
+        return jnp.sum(jnp.argmax(outputs + shift, axis=1) == labels).astype(jnp.float32)
 
     return jnp.stack(
         [
             centred_loss(outputs, train[1]),
             centred_loss(others, validation[1]),
-            right(outputs, train[1]),
-            right(others, validation[1]),
+            correct(outputs, train[1]),
+            correct(others, validation[1]),
         ]
     )
 
 
 @dataclass(frozen=True)
 class Members:
-    """What differs between networks that are trained side by side."""
+    """The settings in which networks trained side by side differ."""
 
     seeds: tuple[int, ...]
     lr: np.ndarray
     weight_decay: np.ndarray
 
     @classmethod
-    def of(cls, seeds: Any, lr: Any, weight_decay: Any) -> Members:
+    def of(
+        cls, seeds: int | Sequence[int], lr: float | Sequence[float], weight_decay: float | Sequence[float]
+    ) -> Members:
+        for name, values in (("seeds", seeds), ("lr", lr), ("weight_decay", weight_decay)):
+            if not np.size(values):
+                raise BadInput(f"{name} is empty", "give a number, or one per network")
         try:
             drawn, rates, decays = np.broadcast_arrays(*map(np.atleast_1d, (seeds, lr, weight_decay)))
         except ValueError:
-            raise BadInput("seeds, lr and weight_decay have different lengths", "give lists of one length") from None
+            raise BadInput("seeds, lr and weight_decay have different lengths", "give lists of equal length") from None
         if not (np.all(rates > 0) and np.all(np.isfinite(rates))):
-            raise BadInput(f"a learning rate of {np.min(rates):g}", "use a positive number")
+            raise BadInput(f"a learning rate is {np.min(rates):g}", "use positive, finite numbers")
         if not np.all(decays >= 0):
-            raise BadInput(f"a weight decay of {np.min(decays):g}", "use 0 or a positive number")
+            raise BadInput(f"a weight decay is {np.min(decays):g}", "use 0 or a positive number")
         return cls(tuple(map(int, drawn)), rates.astype(np.float32), decays.astype(np.float32))
 
 
@@ -197,15 +219,15 @@ class Loop:
         self._advance = jax.jit(self._run, donate_argnums=(0, 1))
         self._evaluate = jax.jit(self._curves)
 
-    def start(self) -> dict[str, Any]:
+    def start(self) -> State:
         """The state before the first step."""
         drawn = [self.network.init(seed) for seed in self.members.seeds]
         params = {name: np.stack([one[name] for one in drawn]) for name in drawn[0]}
         moments = [{name: np.zeros_like(leaf) for name, leaf in params.items()} for _ in range(self.rule.moments)]
         return {"params": params, "moments": moments, "step": 0, "diverged": np.full(len(drawn), -1)}
 
-    def advance(self, state: dict[str, Any], stop: int) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-        """Go on to step ``stop``: the state there, and the curves at the logged steps from the state's to before it."""
+    def advance(self, state: State, stop: int) -> tuple[State, dict[str, np.ndarray]]:
+        """Train up to step ``stop``: the state there, and the curves at the logged steps before it."""
         import jax
 
         start = int(state["step"])
@@ -218,16 +240,25 @@ class Loop:
         params, moments = self._inside((state["params"], tuple(state["moments"])))
         params, moments, logs = self._advance(params, moments, start, stop, batches, self.data, self.hyper)
         steps = np.arange(-(-start // self.log_every), -(-stop // self.log_every)) * self.log_every
-        found = jax.tree.map(np.array, self._outside((params, moments)))  # copies: the buffers are used again
-        state = {"params": found[0], "moments": list(found[1]), "step": stop, "diverged": state["diverged"]}
+        params, moments = jax.tree.map(np.array, self._outside((params, moments)))  # copies: the buffers are reused
+        state = {"params": params, "moments": list(moments), "step": stop, "diverged": state["diverged"]}
         return state, self._named(steps, np.asarray(logs)[: len(steps)])
 
-    def evaluated(self, state: dict[str, Any]) -> dict[str, np.ndarray]:
+    def evaluated(self, state: State) -> dict[str, np.ndarray]:
         """One row of the curves, at a state."""
         row = np.asarray(self._evaluate(self._inside(state["params"]), self.data))
         return self._named(np.array([state["step"]]), row[None])
 
-    def _run(self, params: Any, moments: Any, start: Any, stop: Any, batches: Any, data: Any, hyper: Any) -> Any:
+    def _run(
+        self,
+        params: Params,
+        moments: tuple[Params, ...],
+        start: jax.Array,
+        stop: jax.Array,
+        batches: jax.Array | None,
+        data: tuple[Part, Part],
+        hyper: Hyper,
+    ) -> tuple[Params, tuple[Params, ...], jax.Array]:
         import jax
         import jax.numpy as jnp
 
@@ -236,7 +267,7 @@ class Loop:
         logs = jnp.zeros((self.dispatch // every + 2, *size, len(CURVES)), jnp.float32)
         step_of_all = self._step if self.single else jax.vmap(self._step, in_axes=(0, 0, None, 0, 0, 0))
 
-        def body(carry: Any) -> Any:
+        def body(carry: PyTree) -> PyTree:
             step, params, moments, logs = carry
             logs = jax.lax.cond(
                 step % every == 0,
@@ -249,7 +280,15 @@ class Loop:
 
         return jax.lax.while_loop(lambda carry: carry[0] < stop, body, (start, params, moments, logs))[1:]
 
-    def _step(self, params: Any, moments: Any, step: Any, rows: Any, train: Any, hyper: Any) -> Any:
+    def _step(
+        self,
+        params: Params,
+        moments: tuple[Params, ...],
+        step: jax.Array,
+        rows: Array | None,
+        train: Part,
+        hyper: Hyper,
+    ) -> tuple[Params, tuple[Params, ...]]:
         import jax
 
         tokens, labels = train if rows is None else (train[0][rows], train[1][rows])
@@ -257,22 +296,22 @@ class Loop:
             gradient = self.network.gradient(params, tokens, labels)
         else:
             gradient = jax.grad(lambda params: centred_loss(self.network.apply(params, tokens), labels))(params)
-        lr, decay = hyper
+        at = Step(step, *hyper)
         moved = {
-            name: self.rule.update(leaf, gradient[name], tuple(kind[name] for kind in moments), step, lr, decay)
+            name: self.rule.update(leaf, gradient[name], tuple(kind[name] for kind in moments), at)
             for name, leaf in params.items()
         }
         kinds = range(self.rule.moments)
         return (
             {name: weight for name, (weight, _) in moved.items()},
-            tuple({name: kept[kind] for name, (_, kept) in moved.items()} for kind in kinds),
+            tuple({name: memory[kind] for name, (_, memory) in moved.items()} for kind in kinds),
         )
 
-    def _curves(self, params: Any, data: Any) -> Any:
+    def _curves(self, params: Params, data: tuple[Part, Part]) -> jax.Array:
         import jax
 
-        def one(params: Any, data: Any) -> Any:
-            return evaluate(self.network.apply, params, *data)
+        def one(params: Params, data: tuple[Part, Part]) -> jax.Array:
+            return performance(self.network.apply, params, *data)
 
         return one(params, data) if self.single else jax.vmap(one)(params, data)
 
@@ -280,19 +319,19 @@ class Loop:
         logs = (logs[:, None] if self.single else logs) / np.array([1, 1, self.n, self.others])  # exact: 318/318 is 1
         return {"step": steps, **{name: logs[..., place] for place, name in enumerate(CURVES)}}
 
-    def _inside(self, tree: Any) -> Any:
-        """A single member has no axis of its own in the loop."""
+    def _inside(self, tree: PyTree) -> PyTree:
+        """Drop the axis of the members if there is only one: the loop then compiles without it."""
         import jax
 
         return jax.tree.map(lambda leaf: leaf[0], tree) if self.single else tree
 
-    def _outside(self, tree: Any) -> Any:
+    def _outside(self, tree: PyTree) -> PyTree:
         import jax
 
         return jax.tree.map(lambda leaf: leaf[None], tree) if self.single else tree
 
 
-def _pieces(loop: Loop, steps: int, wanted: list[int], state: dict[str, Any] | None) -> Iterator[Piece]:
+def _pieces(loop: Loop, steps: int, wanted: list[int], state: State | None) -> Iterator[Piece]:
     """A piece at every multiple of the dispatch, at every checkpoint and at the end."""
     begins = state is None
     state = loop.start() if state is None else state
@@ -312,8 +351,8 @@ def _pieces(loop: Loop, steps: int, wanted: list[int], state: dict[str, Any] | N
         yield Piece(stop, state, curves, stop in wanted or over, state["diverged"], number, total)
 
 
-def _look_for_divergence(state: dict[str, Any], curves: dict[str, np.ndarray]) -> tuple[dict, dict]:
-    """Note the first logged step at which each member's loss is no number; cut the curves where all members' are."""
+def _look_for_divergence(state: State, curves: dict[str, np.ndarray]) -> tuple[State, dict[str, np.ndarray]]:
+    """Record the first logged step at which each member's loss is NaN; cut the curves once all members' are."""
     broken = np.logical_or.accumulate(~np.isfinite(curves["train_loss"]), axis=0) | (state["diverged"] >= 0)
     if not broken.any():
         return state, curves
@@ -325,7 +364,7 @@ def _look_for_divergence(state: dict[str, Any], curves: dict[str, np.ndarray]) -
     return {**state, "diverged": diverged}, curves
 
 
-def _one_hot(labels: Any, classes: int) -> Any:
+def _one_hot(labels: Array, classes: int) -> jax.Array:
     import jax.numpy as jnp
 
     return (labels[:, None] == jnp.arange(classes)).astype(jnp.float32)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from phasecast.core.claim import Claim, ClaimVerdict, Finding
+from phasecast.core.claim import ClaimVerdict, Finding
 from phasecast.core.precision import float64
 from phasecast.core.results import Comparison, Measurement, Prediction, Verdict
 from phasecast.features.algorithmic import algorithmic_threshold
@@ -122,96 +122,14 @@ def _check_unbounded() -> Finding:
     return Finding(ClaimVerdict.HOLDS_CORRECTED if not none and some else ClaimVerdict.HOLDS, words)
 
 
-INTERVAL = """
-from phasecast.features import Network, hessian_spectrum, initial_laws, outlier_set, target
-law, = initial_laws(Network("gelu", "square"), target("tanh(z)**2"))
-(low, high), = outlier_set(law)
-print(f"outliers for δ from {low:.3f} to {high:.3f}")
-for delta in (2, 8, 30):
-    print(delta, hessian_spectrum(law, delta).outliers)
-assert hessian_spectrum(law, 8.0).outliers and not hessian_spectrum(law, 30.0).outliers
-""".strip()
-
-UNBOUNDED = """
-import numpy as np
-from phasecast.core import float64
-from phasecast.features import Network
-for reach in (5.0, 10.0, 20.0):
-    with float64():
-        G = Network("gelu", "square").curvature(np.zeros((1, 1)), np.array([reach**2]))
-    print(f"z = {reach:g}: G = {float(G[0, 0]):.1f}")
-assert float(G[0, 0]) < -300
-""".strip()
-
-CLAIMS = (
-    Claim(
-        id="features/hessian-structure",
-        source=f"{FEATURES}, 'Hessian structure'",
-        statement="For one neuron H = (1/n)Σ g x xᵀ with g = a²ℓ''σ'² + aℓ'σ''.",
-        verdict=ClaimVerdict.HOLDS,
-        why="The chain rule; compared with automatic second derivatives of the risk.",
-        check=_check_structure,
-    ),
-    Claim(
-        id="features/bulk",
-        source=f"{FEATURES}, 'Formulas for computing δ_NN'",
-        statement="The bulk of the Hessian is a generalised Marchenko-Pastur law, z + 1/α = δE[G/(δ+Gα)].",
-        verdict=ClaimVerdict.HOLDS,
-        why="Resolvents of sampled Hessians agree with it.",
-        check=_check_bulk,
-    ),
-    Claim(
-        id="features/outlier-equation",
-        source=f"{FEATURES}, 'Formulas for computing δ_NN' and 'Step 3 – Eigenvector alignment'",
-        statement="An eigenvalue below the bulk solves det(−zI + E[δG V_H V_Hᵀ/(δ+Gα)]) = 0, and its vector sees Θ*.",
-        verdict=ClaimVerdict.HOLDS,
-        why="Eigenvalue and squared overlap of sampled Hessians agree with the equation and its residue.",
-        check=_check_outlier,
-    ),
-    Claim(
-        id="features/symmetric-link",
-        source=f"{FEATURES}, 'Examples'",
-        statement="For h(z1, z2) = h(z2, z1) the direction (1, −1)/√2 is hard and (1, 1)/√2 in general easy.",
-        verdict=ClaimVerdict.HOLDS,
-        why="Found numerically; 'in general' is needed, z1·z2 is symmetric and all hard.",
-        check=_check_symmetric,
-    ),
-    Claim(
-        id="features/even-links",
-        source=f"{FEATURES}, 'Examples'",
-        statement="An even link of one latent is hard, and so are all directions of a sum of even functions.",
-        verdict=ClaimVerdict.HOLDS,
-        why="E[z | y] = 0 by symmetry; found numerically to 10⁻⁶ of the variance.",
-        check=_check_even,
-    ),
-    Claim(
-        id="features/delta-alg",
-        source=f"{FEATURES}, 'Prior work'; Mondelli & Montanari 2018",
-        statement="Phase retrieval has δ_alg = 1/2.",
-        verdict=ClaimVerdict.HOLDS,
-        why="1/δ_alg = E(E[z²−1|y])² = E(z²−1)² = 2.",
-        check=_check_algorithmic,
-    ),
-    Claim(
-        id="features/above-threshold",
-        source=f"{FEATURES}, 'Main theorem' and δ*(t) in 'Formulas for computing δ_NN'",
-        statement="δ*(t) = inf{δ : there is an outlier}: outliers above it, none below.",
-        verdict=ClaimVerdict.HOLDS_CORRECTED,
-        why="At a given t the set of δ with an outlier can end: with much data the Hessian is its mean, and that may "
-        "have no negative eigenvalue.",
-        ours="A set of intervals (phasecast.features.outlier_set); δ*(t) is where the first begins.",
-        counterexample=INTERVAL,
-        check=_check_interval,
-    ),
-    Claim(
-        id="features/any-loss",
-        source=f"{FEATURES}, 'Our results (informal overview)'",
-        statement="From target, loss, activation and learning rate an explicit formula gives the threshold.",
-        verdict=ClaimVerdict.HOLDS_CORRECTED,
-        why="For the slides' own example, y = z², and the square loss G is unbounded below, so the formula's edge is "
-        "−∞ and its threshold infinite at every finite t.",
-        ours="The formula needs ℓ'σ'' bounded below, as with pseudo-Huber; otherwise edges depend on d.",
-        counterexample=UNBOUNDED,
-        check=_check_unbounded,
-    ),
-)
+CHECKS = {
+    "features/hessian-structure": _check_structure,
+    "features/bulk": _check_bulk,
+    "features/outlier-equation": _check_outlier,
+    "features/symmetric-link": _check_symmetric,
+    "features/even-links": _check_even,
+    "features/delta-alg": _check_algorithmic,
+    "features/above-threshold": _check_interval,
+    "features/any-loss": _check_unbounded,
+}
+"""The check of each claim; ``claims.toml`` has the statements."""

@@ -12,13 +12,9 @@ from phasecast.coefficients.exact.monomials import monomial, of_landscape
 from phasecast.coefficients.small_problems.neighbourhood import RADIUS
 from phasecast.coefficients.small_problems.temperature_quadrature import NBETAS, NODES, ladder
 from phasecast.coefficients.small_problems.volume_scaling import volume_scaling
-from phasecast.core.claim import Claim, ClaimVerdict, Finding, RecipeCheck
+from phasecast.core.claim import ClaimVerdict, Finding, RecipeCheck
 from phasecast.core.results import Comparison, Measurement, Prediction, Result, Verdict
 from phasecast.models.landscapes import LANDSCAPES, Landscape
-
-GROKKING = "Cullen et al. 2026 (arXiv 2603.01192)"
-SURVEY = "Seyoum 2025, survey of singular learning theory"
-
 
 FIGURE_5 = {"x²+y²": Fraction(1), "x⁴+y⁴": Fraction(1, 2), "x²y⁴ at (1,0)": Fraction(1, 4)}
 
@@ -26,7 +22,7 @@ FIGURE_5 = {"x²+y²": Fraction(1), "x⁴+y⁴": Fraction(1, 2), "x²y⁴ at (1,
 def _judge_figure_5(answers: Mapping[str, Result]) -> Finding:
     """Compare what was measured with what is printed, not with what we predict."""
     comparisons = tuple(
-        Comparison(Coefficient(value, source=f"{GROKKING}, Figure 5"), answer.measurement, name=label)
+        Comparison(Coefficient(value, source="Cullen et al. 2026, Figure 5"), answer.measurement, name=label)
         for name, value in FIGURE_5.items()
         for label, answer in answers.items()
         if label.startswith(f"λ of {name},") and isinstance(answer, Comparison)
@@ -42,7 +38,7 @@ def _check_min_not_max() -> Finding:
     smallest, largest = monomial([2, 4]), monomial([2])
     with_min = Comparison(smallest, measured, name="λ of x²y⁴ against the minimum")
     with_max = Comparison(
-        Coefficient(largest.value, source=f"{SURVEY}, as printed"),
+        Coefficient(largest.value, source="Seyoum 2025, as printed"),
         measured,
         name="λ of x²y⁴ against the maximum",
     )
@@ -120,82 +116,10 @@ def _check_entropy_sign() -> Finding:
     )
 
 
-CLAIMS = (
-    Claim(
-        id="grokking/figure-5",
-        source=f"{GROKKING}, Figure 5",
-        statement="λ is 1 for x²+y² and 1/2 for x⁴+y⁴ at the origin, and 1/4 for x²y⁴ on the x-axis.",
-        verdict=ClaimVerdict.HOLDS,
-        why="Both the volume of low loss and the tempered mean loss scale with these exponents.",
-        check=RecipeCheck("toy-landscapes", {"landscapes": tuple(FIGURE_5)}, _judge_figure_5),
-    ),
-    Claim(
-        id="grokking/eq-10",
-        source=f"{GROKKING}, eq. (10)",
-        statement="nβ(E[L] − L*) ≈ λ − (m−1)/log(nβ).",
-        verdict=ClaimVerdict.HOLDS,
-        why=(
-            "On x²y² (m = 2) the shortfall times log nβ goes to 1. The box adds a constant to log nβ, "
-            "so the approach is slow: 2% off in the shortfall at nβ = 10¹⁸."
-        ),
-        check=_check_multiplicity_correction,
-    ),
-    Claim(
-        id="grokking/intercept",
-        source=f"{GROKKING}, appendix B.1",
-        statement="Regressing λ̂ on 1/log(nβ) and taking the intercept reduces the bias.",
-        verdict=ClaimVerdict.HOLDS_CORRECTED,
-        why=(
-            "The bias is of that form only for multiplicity above one. With multiplicity one it is a power "
-            "of nβ, and the intercept overshoots: on x²y⁴ it is seven times further off than the last rung."
-        ),
-        ours="With m ≥ 2 regress on 1/(log nβ + c); with m = 1 extrapolate a power of nβ, or take the last rung.",
-        counterexample="""
-import numpy as np
-from phasecast.coefficients.small_problems.temperature_quadrature import ladder
-from phasecast.models import LANDSCAPES
-nbetas = np.logspace(2, 6, 5)
-values, _ = ladder(LANDSCAPES["x²y⁴"].problem(), radius=0.5, nbetas=nbetas, nodes=512)
-intercept = np.polyfit(1 / np.log(nbetas), values, 1)[1]
-print(f"λ is 0.25, the last rung says {values[-1]:.3f}, the intercept {intercept:.3f}")
-assert abs(intercept - 0.25) > 5 * abs(values[-1] - 0.25)
-""".strip(),
-        check=_check_intercept,
-    ),
-    Claim(
-        id="grokking/kl-entropy",
-        source=f"{GROKKING}, appendix A, after Definition A.6",
-        statement="K(w) = E[q(x)/log p(x|w)] = H(q) + L(w), with H the entropy.",
-        verdict=ClaimVerdict.HOLDS_CORRECTED,
-        why="E[log q] is minus the entropy. The two still differ by a constant, so nothing that follows changes.",
-        ours="K(w) = E[log q(x)/p(x|w)] = L(w) − H(q).",
-        counterexample="""
-import numpy as np
-x = np.linspace(-12, 12, 24001)
-q = np.exp(-x**2 / 2) / np.sqrt(2 * np.pi)
-entropy = -np.sum(q * np.log(q)) * (x[1] - x[0])
-loss = entropy  # p = q, so L = -E[log p] = H(q), and K = 0
-print(f"K is 0, H + L is {entropy + loss:.3f}, L - H is {loss - entropy:.3f}")
-assert entropy + loss > 2.8
-""".strip(),
-        check=_check_entropy_sign,
-    ),
-    Claim(
-        id="survey/lambda-is-min",
-        source=f"{SURVEY}, resolution of singularities",
-        statement="λ = max_j (h_j + 1)/(2 k_j).",
-        verdict=ClaimVerdict.HOLDS_CORRECTED,
-        why="The largest pole of ζ(z) is the one nearest to zero: the most degenerate direction decides.",
-        ours="λ = min_j (h_j + 1)/(2 k_j), with multiplicity the number of j that reach it.",
-        counterexample="""
-import numpy as np
-rng = np.random.default_rng(0)
-x, y = rng.uniform(size=(2, 10**7))
-low, high = (np.mean(x**2 * y**4 < eps) for eps in (1e-10, 1e-6))
-slope = np.log(high / low) / np.log(1e4)
-print(f"V(ε) of x²y⁴ scales with {slope:.3f}: min(1/2, 1/4), not max")
-assert abs(slope - 0.25) < 0.02
-""".strip(),
-        check=_check_min_not_max,
-    ),
-)
+CHECKS = {
+    "grokking/figure-5": RecipeCheck("toy-landscapes", {"landscapes": tuple(FIGURE_5)}, _judge_figure_5),
+    "grokking/eq-10": _check_multiplicity_correction,
+    "grokking/intercept": _check_intercept,
+    "grokking/kl-entropy": _check_entropy_sign,
+}
+"""The check of each claim; ``claims.toml`` has the statements."""

@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from phasecast.claims.grokking_cullen2026.networks import GROKKING
 from phasecast.coefficients.sgd_temperature import sgd_temperature
-from phasecast.core.claim import Claim, ClaimVerdict, Finding
+from phasecast.core.claim import ClaimVerdict, Finding
 from phasecast.core.results import Comparison, Measurement, Prediction, Verdict
 
 ROWS, INPUTS, BATCH, LR = 64, 4, 16, 0.02
@@ -81,37 +80,7 @@ def _check_sgd_temperature() -> Finding:
     )
 
 
-CLAIMS = (
-    Claim(
-        id="grokking/sgd-temperature",
-        source=f"{GROKKING}, appendix C",
-        statement=(
-            "The noise of a minibatch has covariance (n−B)/(B−1)·C, SGD follows dw = −∇L dt + √(2TΣ) dW with "
-            "T = η(n−B)/(2B) and Σ = C/2, and samples exp(−L/T) = p(D|w)^(1/T) p(w)."
-        ),
-        verdict=ClaimVerdict.HOLDS_CORRECTED,
-        why=(
-            "For a mean loss the covariance without replacement is (n−B)/(B(n−1))·C, so that the printed 2TΣ is "
-            "(n−1)/2 times too large. T ∝ η/B at B ≪ n stands. exp(−L/T) needs noise that is equal in all directions; "
-            "in regression it is σ²H, and SGD then spreads equally in all directions instead. And L is a mean over n "
-            "terms, so that the power of the likelihood is 1/(nT), and that of the prior 1/T."
-        ),
-        ours=(
-            "E[L] − L* = T·d/2 with T = η/2·(n−B)/(B(n−1))·tr C/d, for any Hessian, to first order in η; SGD samples "
-            "exp(−L/T), at nβ = 1/T, where C is a multiple of the identity."
-        ),
-        counterexample="""
-import numpy as np
-rng = np.random.default_rng(0)
-n, B, lr = 50, 10, 0.1
-x = rng.standard_normal(n)
-x *= np.sqrt(2) / x.std()  # L = mean (w − x)²/2 has C = 2, so that Σ = C/2 = 1
-w = np.full(4000, x.mean())  # chains of SGD; where they sample exp(−L/T), T is their variance
-for _ in range(100):
-    w -= lr * (w - rng.permuted(np.tile(x, (len(w), 1)), axis=1)[:, :B].mean(axis=1))
-print(f"T is {w.var():.4f}; printed {lr * (n - B) / (2 * B):.4f}, corrected {lr * (n - B) / (B * (n - 1)):.4f}")
-assert abs(w.var() / (lr * (n - B) / (B * (n - 1))) - 1) < 0.15
-""".strip(),
-        check=_check_sgd_temperature,
-    ),
-)
+CHECKS = {
+    "grokking/sgd-temperature": _check_sgd_temperature,
+}
+"""The check of each claim; ``claims.toml`` has the statements."""

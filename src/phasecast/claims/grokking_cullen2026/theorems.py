@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from phasecast.claims.grokking_cullen2026.networks import GROKKING
 from phasecast.claims.verdicts import all_agree, exact_value, integers, shown, verdict_of
 from phasecast.coefficients.exact.coefficient import Coefficient
 from phasecast.coefficients.exact.jacobian_rank import (
@@ -20,7 +19,7 @@ from phasecast.coefficients.exact.jacobian_rank import (
     rank_mod_prime,
 )
 from phasecast.coefficients.small_problems.volume_scaling import volume_scaling
-from phasecast.core.claim import Claim, ClaimVerdict, Finding
+from phasecast.core.claim import ClaimVerdict, Finding
 from phasecast.core.problem import Problem
 from phasecast.core.results import Comparison, Measurement, Prediction, Verdict
 from phasecast.models.modular import modular_table, quadratic_network
@@ -244,134 +243,12 @@ def _check_remark_4_3() -> Finding:
     return Finding(verdict_of(printed), words, (at_most, exact))
 
 
-LAZY = """
-import numpy as np
-from phasecast.coefficients import feature_span
-from phasecast.models import modular_table
-p, K = 3, 12
-X = modular_table(p)[0]
-l, F = feature_span(X, np.square), (X @ np.random.default_rng(0).normal(size=(2 * p, K))) ** 2
-rank = np.linalg.matrix_rank(F - F.mean(axis=0))
-print(f"printed λ = {p * min(l, K) / 2}; of the centred loss, which is quadratic in V, {p * rank / 2}")
-assert rank == min(l, K) - 1
-""".strip()
-
-ACTIVATION = """
-import numpy as np
-rng = np.random.default_rng(0)
-X = np.array([[1.0], [2.0]])
-sigma = lambda t: t + np.maximum(t - 1, 0) ** 2  # C¹ bijection of the line, derivative ≥ 1
-ranks = np.linalg.matrix_rank(sigma(X @ rng.normal(size=(1000, 1, 2))))
-print(f"l = {np.linalg.matrix_rank(sigma(X @ rng.normal(size=(1, 99))))}, K = 2, rank 1 in {np.mean(ranks == 1):.0%}")
-assert 0.4 < np.mean(ranks == 1) < 0.6 and ranks.max() == 2
-""".strip()
-
-DEAD_UNITS = """
-import numpy as np
-rng = np.random.default_rng(0)  # one input, one output, three units at w = 0 and v = 1; the true function is 0
-w, v = rng.uniform(-0.5, 0.5, (3, 10**6)), rng.uniform(0.5, 1.5, (3, 10**6))
-loss = np.sum(v * w**2, axis=0) ** 2
-low, high = (np.mean(loss < eps) for eps in (1e-5, 1e-3))
-slope = np.log(high / low) / np.log(100)
-print(f"the squares w² do not span, and λ = {slope:.2f} is above the generic 1/2")
-assert slope > 0.65
-""".strip()
-
-CLAIMS = (
-    Claim(
-        id="grokking/theorem-5.1",
-        source=f"{GROKKING}, Theorem 5.1 and appendix D",
-        statement=(
-            "A model linearised at its start, whose loss has curvature w(x) between two positive constants, has "
-            "λ = r/2 with r the rank of E[w φφᵀ]."
-        ),
-        verdict=ClaimVerdict.HOLDS,
-        why=(
-            "Where w > 0 the null space of E[wφφᵀ] is what φ never sees, so K is constant along it and not only to "
-            "second order, as the proof has it. K must be twice differentiable under the expectation: the bound on w "
-            "alone does not ensure it (Poisson loss and inputs without exponential moments), the standing "
-            "assumptions do."
-        ),
-        check=_check_5_1,
-    ),
-    Claim(
-        id="grokking/theorem-5.2",
-        source=f"{GROKKING}, Theorem 5.2 and appendix E",
-        statement="With the first layer frozen at random and the last one interpolating, λ = ½ p min{l, K}.",
-        verdict=ClaimVerdict.HOLDS_CORRECTED,
-        why=(
-            "The loss of that section is centred, the proof counts the rank of features that are not: the constant is "
-            "lost where they span it. A ridge solution with η > 0 never interpolates; the limit η → 0 is meant."
-        ),
-        ours=(
-            "λ = ½ p min{l − c, K}, with c = 1 if the loss is centred and constants lie in the span of the features, "
-            "as for modular addition, else 0; at the interpolating solution without ridge."
-        ),
-        counterexample=LAZY,
-        check=_check_5_2,
-    ),
-    Claim(
-        id="grokking/theorem-E.1",
-        source=f"{GROKKING}, Theorem E.1",
-        statement=(
-            "For a piecewise injective, differentiable σ and independent columns of W with densities, σ(XW) almost "
-            "surely has rank min(l, K)."
-        ),
-        verdict=ClaimVerdict.HOLDS_CORRECTED,
-        why=(
-            "The proof gives the columns σ(Xw) a density in n dimensions, but they lie on a surface of dimension "
-            "rank X. Where σ is linear around 0, part of that surface is flat and is hit with positive probability."
-        ),
-        ours=(
-            "True for real analytic σ, injective or not: a proper subspace of the span is then hit with probability "
-            "zero. For other σ that must be assumed."
-        ),
-        counterexample=ACTIVATION,
-        check=_check_e_1,
-    ),
-    Claim(
-        id="grokking/proposition-E.7",
-        source=f"{GROKKING}, Proposition E.7",
-        statement="For σ(t) = a tˢ and inputs of rank r, r ≤ l ≤ min{n, C(r+s−1, s)}.",
-        verdict=ClaimVerdict.HOLDS,
-        why=(
-            "For s ≥ 1. Only the upper bound is proved there; for the lower one take r independent inputs as "
-            "coordinates: their s-th powers are independent. Exact ranks reach both ends."
-        ),
-        check=_check_e_7,
-    ),
-    Claim(
-        id="grokking/theorem-F.1",
-        source=f"{GROKKING}, Theorem F.1 and Corollary F.2",
-        statement=(
-            "If K = K̃∘φ and the Jacobian of φ has full rank at w₀, λ is the same at w₀ and φ(w₀); it is dim V/2 if the "
-            "model on V is regular."
-        ),
-        verdict=ClaimVerdict.HOLDS,
-        why=(
-            "With full rank read as onto, as the proof does, and w₀ inside W: locally φ is a projection and only a "
-            "positive weight is added. An embedding also has full rank, and there it fails: w ↦ (w, 0) takes 1/2 to 1."
-        ),
-        check=_check_f_1,
-    ),
-    Claim(
-        id="grokking/remark-4.3",
-        source=f"{GROKKING}, Remark 4.3",
-        statement=(
-            "The conditions of Theorems 4.1 and 4.2 are generic, where they fail λ can only be smaller, and units that "
-            "are inactive can be left out of K."
-        ),
-        verdict=ClaimVerdict.DOES_NOT_HOLD,
-        why=(
-            "Only the spanning condition is generic. Where it fails the rank falls, but λ can rise: with all w = 0 and "
-            "v = 1 it is dK/4 for one output. Condition 3 can never hold for K(d−1) > p(D−1), because every term has "
-            "trace zero. A unit with v = 0 and w ≠ 0 adds p/2. The names under- and over-parametrised are exchanged."
-        ),
-        ours=(
-            "Spanning is generic for K ≥ D = d(d+1)/2. Where a condition fails half the Jacobian rank is a lower bound "
-            "on λ, which may be above or below the generic value; condition 3 needs K(d−1) ≤ p(D−1)."
-        ),
-        counterexample=DEAD_UNITS,
-        check=_check_remark_4_3,
-    ),
-)
+CHECKS = {
+    "grokking/theorem-5.1": _check_5_1,
+    "grokking/theorem-5.2": _check_5_2,
+    "grokking/theorem-E.1": _check_e_1,
+    "grokking/proposition-E.7": _check_e_7,
+    "grokking/theorem-F.1": _check_f_1,
+    "grokking/remark-4.3": _check_remark_4_3,
+}
+"""The check of each claim; ``claims.toml`` has the statements."""

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from phasecast.claims.grokking_cullen2026.networks import GROKKING
 from phasecast.claims.verdicts import verdict_of
 from phasecast.coefficients.exact.jacobian_rank import float_rank, jacobian_rank
-from phasecast.core.claim import Claim, Finding
-from phasecast.core.claim import ClaimVerdict as Verdict
+from phasecast.core.claim import Finding
 from phasecast.grokking.theory.gradient_signal import climb, ridge_signal, wide_scale
 from phasecast.grokking.theory.pair_features import centred, hidden
 from phasecast.grokking.theory.ridge import ridge_solution
@@ -109,116 +107,11 @@ def _check_remark_5_4() -> Finding:
     return Finding(verdict_of(not fewer, fewer), "; ".join(words))
 
 
-THEOREM_5_2 = """
-import numpy as np
-p, K = 3, 9
-a, b = np.divmod(np.arange(p * p), p)
-W = np.random.default_rng(0).normal(size=(2 * p, K))
-F = (W[a] + W[p + b]) ** 2
-rank = np.linalg.matrix_rank(F - F.mean(0))
-print(f"rank of the centred features {rank}, printed min(l, K) = {min(p * p, K)}")
-assert rank == p * p - 1
-""".strip()
-
-INTERPOLATION = """
-import numpy as np
-p, K, eta = 5, 20, 1e-9
-a, b = np.divmod(np.arange(p * p), p)
-W = np.random.default_rng(0).normal(size=(2 * p, K))
-F, Y = (W[a] + W[p + b]) ** 2, np.eye(p)[(a + b) % p]
-F, Y = F - F.mean(0), Y - Y.mean(0)
-V = np.linalg.solve(F.T @ F + eta * np.eye(K), F.T @ Y)
-print(f"K < p² - 1 leaves {np.linalg.norm(Y - F @ V) / np.linalg.norm(Y):.2f} of the targets, assumed 0")
-assert np.linalg.norm(Y - F @ V) > 0.01
-""".strip()
-
-SIGNAL = """
-import numpy as np
-from phasecast.grokking.theory.gradient_signal import ridge_signal
-p, n, K = 11, 48, 64
-a, b = np.divmod(np.random.default_rng(1).permutation(p * p)[:n], p)
-W = np.random.default_rng(0).normal(size=(2 * p, K)) / np.sqrt(2 * p)
-cosine = ridge_signal(W, np.stack([a, b], 1), (a + b) % p, p, 1e-4).cosine
-print(f"the data are fitted, and the cosine of G_F with the printed direction is {cosine:.2f}")
-assert cosine < 0.9
-""".strip()
-
-MAXIMA = """
-import numpy as np
-from phasecast.grokking.theory.gradient_signal import climb
-p = 23
-a, b = np.divmod(np.random.default_rng(1).permutation(p * p)[:211], p)
-found = climb(np.stack([a, b], 1), (a + b) % p, p, starts=24)
-print(f"the best frequency of a maximum has {np.median(found.shares):.0%} of its power (median)")
-assert np.median(found.shares) < 0.5
-""".strip()
-
-REMARK = """
-import numpy as np
-from phasecast.models import fourier_solution, modular_table, quadratic_network
-x, y = modular_table(5)
-w = fourier_solution(5, 4)
-rest = quadratic_network(w, x) - y
-rest = abs(rest - rest.mean(0)).max()
-print(f"{w['V'].shape[1]} units are exact to {rest:.0e}; printed at least {2 * 5 - 1}")
-assert w["V"].shape[1] < 9 and rest < 1e-12
-""".strip()
-
-CLAIMS = (
-    Claim(
-        id="grokking/ridge-coefficient",
-        source=f"{GROKKING}, Theorem 5.2",
-        statement="At the ridge solution of random features λ = ½ p min(l, K), l the dimension that they span.",
-        verdict=Verdict.HOLDS_CORRECTED,
-        why="The loss is centred, so the rank is that of the centred features, one less than l when K ≥ l; and it is λ "
-        "of the second layer alone: with the first layer free the same point has a larger one.",
-        ours="λ over V alone is ½ p rank F̃ = ½ p min(n−1, K) on n pairs in general position, at every η.",
-        counterexample=THEOREM_5_2,
-        check=_check_theorem_5_2,
-    ),
-    Claim(
-        id="grokking/ridge-interpolates",
-        source=f"{GROKKING}, section 5.1, after eq. (4)",
-        statement="The ridge solution may be assumed to interpolate the full data set, Ỹ − F̃V = 0, also with K ≪ p².",
-        verdict=Verdict.HOLDS_CORRECTED,
-        why="The residual is η(F̃F̃ᵀ + ηI)⁻¹Ỹ, never zero for η > 0; and random features reach Ỹ only with K ≥ n − 1.",
-        ours="V_ridge interpolates n pairs in the limit η → 0 and for K ≥ n − 1; Theorem 5.2 does not need it.",
-        counterexample=INTERPOLATION,
-        check=_check_interpolation,
-    ),
-    Claim(
-        id="grokking/gradient-signal",
-        source=f"{GROKKING}, section 5.2",
-        statement="After the top layer has largely fitted the training set, G_F ≈ c_η ỸỸᵀF̃.",
-        verdict=Verdict.HOLDS_CORRECTED,
-        why="At the ridge solution G_F = η A⁻¹ỸỸᵀA⁻¹F̃ with A = F̃F̃ᵀ + ηI, and A is far from a multiple of the identity "
-        "where a network of ordinary width has fitted a training set.",
-        ours="It holds where η ≫ F̃F̃ᵀ, when nothing is fitted (c = 1/η), and on the full table for K ≫ p² Gaussian "
-        "units of variance s², with c = η/(4Ks⁴ + η)².",
-        counterexample=SIGNAL,
-        check=_check_signal,
-    ),
-    Claim(
-        id="grokking/energy-maxima",
-        source=f"{GROKKING}, section 5.2",
-        statement="Local maxima of E(w) = ½‖Ỹᵀσ(Xw)‖² are the task's features.",
-        verdict=Verdict.HOLDS_CORRECTED,
-        why="On the full table E = p Σ_k U_k V_k over the powers at each frequency, so each maximum has one frequency. "
-        "On 40% of the table, where networks grok, the maxima sit on single operands instead.",
-        ours="On the unit sphere and the full table every local maximum is a Fourier feature with E = p/4; a training "
-        "set must be nearly complete (about 80% at p = 23) for its maxima to resemble them.",
-        counterexample=MAXIMA,
-        check=_check_maxima,
-    ),
-    Claim(
-        id="grokking/remark-5.4",
-        source=f"{GROKKING}, Remark 5.4",
-        statement="To represent modular addition one needs at least about 2p−1 units.",
-        verdict=Verdict.HOLDS_CORRECTED,
-        why="Four units a frequency are exact under the centred loss. Fewer than 3(p−1)/2 cannot be: the p−1 targets "
-        "multiply as (p−1)/2 complex numbers, each a bilinear form of rank 3 over the reals (Alder & Strassen 1981).",
-        ours="2(p−1) units are enough, and 3(p−1)/2 necessary.",
-        counterexample=REMARK,
-        check=_check_remark_5_4,
-    ),
-)
+CHECKS = {
+    "grokking/ridge-coefficient": _check_theorem_5_2,
+    "grokking/ridge-interpolates": _check_interpolation,
+    "grokking/gradient-signal": _check_signal,
+    "grokking/energy-maxima": _check_maxima,
+    "grokking/remark-5.4": _check_remark_5_4,
+}
+"""The check of each claim; ``claims.toml`` has the statements."""

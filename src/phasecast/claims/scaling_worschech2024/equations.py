@@ -5,14 +5,13 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import erf
 
-from phasecast.core.claim import Claim, ClaimVerdict, Finding
+from phasecast.core.claim import ClaimVerdict, Finding
 from phasecast.core.precision import float64
 from phasecast.online.dynamics import overlap_rates, solve
 from phasecast.online.erf_averages import i4
 from phasecast.online.order_parameters import OrderParameters, moment_variance
 from phasecast.online.spectrum import Spectrum
 
-SCALING = "Worschech & Rosenow 2024 (arXiv 2410.09005)"
 FAR = 10  # standard errors
 
 
@@ -123,91 +122,10 @@ def _check_variance() -> Finding:
     )
 
 
-CLOSURE = """
-import numpy as np
-from phasecast.online import OrderParameters, Spectrum, solve
-ten = Spectrum.power_law(10, 1.0)
-print(f"moments of 10 modes: condition {np.linalg.cond(np.vander(ten.eigenvalues)):.0e}")
-many = Spectrum.power_law(512, 1.0)
-start = OrderParameters.draw(2, 2, many, inputs=512, sigma=0.1, seed=0)
-curve = solve(start, many, lr=0.1, alphas=[1, 30])
-print(f"512 modes in float64: {curve.eps}")
-assert curve.status == "ok"
-""".strip()
-
-EQ_18 = """
-import numpy as np
-rng = np.random.default_rng(0)
-K, J, B = 2, np.ones((2, 1)), np.ones((1, 1))  # linear units, one input, M = 1: x = y = ξ
-xi = rng.normal(size=10**6)
-step = (1 / K) * (xi - K * xi / K) * xi  # (√M/K) g'(x)(ζ − σ) y with ζ = ξ, σ = (1/K)Σx
-printed = np.mean(xi * xi) - K * np.mean(xi * xi)  # Σ_m I3 − Σ_j I3 without 1/K and M/K
-print(f"mean step {step.mean():.3f}, printed {printed:.3f}")
-assert abs(step.mean()) < 0.01 and printed < -0.9
-""".strip()
-
-EQ_91 = """
-import numpy as np
-from scipy.special import erf
-rng = np.random.default_rng(0)
-z, w = rng.normal(size=(2, 10**6))  # z1 = z2 = z3 = z4 = z, variance one
-average = np.mean((2 / np.pi) * np.exp(-z**2) * erf(z / np.sqrt(2))**2)
-A4, A0, A12 = 3, 3 + 2 + 2 + 1, [3 * 2 + 2 - 2 + 2, 3 * 2 - 2 - 2 + 2]
-sine = A0 / np.sqrt(A12[0] * A12[1])
-print(f"average {average:.4f}; printed: the arcsine of {sine:.2f}, which does not exist")
-assert sine > 1
-""".strip()
-
-VARIANCE = """
-import numpy as np
-from phasecast.online import Spectrum
-lam = Spectrum.power_law(64, 1.0).eigenvalues
-rng = np.random.default_rng(0)
-B = rng.normal(size=(2, 4000, 64))
-T2 = (B[0] * lam**2 * B[1]).mean(axis=1)
-print(f"Var T^(2) = {T2.var():.0f}, printed {np.sum(lam**2) / 64**2:.2g}, with λ⁴ {np.sum(lam**4) / 64**2:.0f}")
-assert T2.var() > 100 * np.sum(lam**2) / 64**2
-""".strip()
-
-CLAIMS = (
-    Claim(
-        id="scaling/closure",
-        source=f"{SCALING}, section 3 and appendix D",
-        statement="The equations close by the Cayley-Hamilton theorem, which restricts L to small values.",
-        verdict=ClaimVerdict.DOES_NOT_HOLD,
-        why="The restriction is one of the moments R^(l), not of the dynamics: overlaps in each eigenspace close too.",
-        ours="R[k] = J P_k Bᵀ/N_k and its like close exactly and are well conditioned at L = N = 1024.",
-        counterexample=CLOSURE,
-        check=_check_closure,
-    ),
-    Claim(
-        id="scaling/eq-18",
-        source=f"{SCALING}, eq. 18",
-        statement="dR/dα = η[Σ I3(x, y, y) − Σ I3(x, y, x)], and the η² bracket with M/K², 1 and 2/K.",
-        verdict=ClaimVerdict.HOLDS_CORRECTED,
-        why="With the student √M/K Σg and the teacher Σg/√M of eq. 2 a step has the factors η/K and M/K.",
-        ours="dR = (η/K)[ΣI3(xyy) − (M/K)ΣI3(xyx)]; bracket (M²/K²)ΣI4(xxxx) + ΣI4(xxyy) − (2M/K)ΣI4(xxxy).",
-        counterexample=EQ_18,
-        check=_check_eq_18,
-    ),
-    Claim(
-        id="scaling/eq-91",
-        source=f"{SCALING}, eq. 91",
-        statement="I4 with A₀ = A₄C₃₄ + C₂₃C₂₄(1+C₁₁) + … and A₁, A₂ with single powers of C.",
-        verdict=ClaimVerdict.HOLDS_CORRECTED,
-        why="Signs and squares are lost; the printed sine can exceed one.",
-        ours="A₀ = A₄V₃₄ and A₁ = A₄(1+V₃₃), V the covariance given z₁ and z₂ plus unit noise; see online.integrals.",
-        counterexample=EQ_91,
-        check=_check_eq_91,
-    ),
-    Claim(
-        id="scaling/variance",
-        source=f"{SCALING}, section 5.1.1",
-        statement="Var T^(l)_nm = (δ_nm + 1)/N² Σ_k λ_k².",
-        verdict=ClaimVerdict.HOLDS_CORRECTED,
-        why="T^(l) is a quadratic form in Σˡ; its variance has λ^{2l}.",
-        ours="Var T^(l)_nm = (δ_nm + 1)/N² Σ_k λ_k^{2l}; the conclusion, no self-averaging for l > 0, stands.",
-        counterexample=VARIANCE,
-        check=_check_variance,
-    ),
-)
+CHECKS = {
+    "scaling/closure": _check_closure,
+    "scaling/eq-18": _check_eq_18,
+    "scaling/eq-91": _check_eq_91,
+    "scaling/variance": _check_variance,
+}
+"""The check of each claim; ``claims.toml`` has the statements."""

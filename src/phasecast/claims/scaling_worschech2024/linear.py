@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from phasecast.claims.scaling_worschech2024.equations import SCALING, corrected, holds
-from phasecast.core.claim import Claim, ClaimVerdict, Finding
+from phasecast.claims.scaling_worschech2024.equations import corrected, holds
+from phasecast.core.claim import ClaimVerdict, Finding
 from phasecast.online.feature_scaling import integral_curve, power_law_window, rotated_floor
 from phasecast.online.linear import general_curve, small_rate_curve
 from phasecast.online.spectrum import Spectrum
@@ -80,85 +80,11 @@ def _check_eq_88() -> Finding:
     )
 
 
-EQ_6 = """
-import numpy as np
-from phasecast.online import Spectrum, linear_curve
-lam = Spectrum.power_law(8, 1.0).eigenvalues
-eta = 1.5
-printed = np.linalg.eigvals(np.diag(lam) - eta * np.outer(lam, lam) / 8).real.min()
-curve = linear_curve(8, 1.0, eta, 1.0, [1, 10, 100])
-print(f"slowest printed rate {printed:.3f}: growth; but ε falls: {curve.eps}")
-assert printed < 0 and curve.eps[2] < curve.eps[0]
-""".strip()
-
-EQ_49 = """
-import numpy as np
-from phasecast.online import Spectrum, integral_curve, small_rate_curve
-spectrum, lr, alpha = Spectrum.power_law(128, 0.5), 0.01, 100.0
-exact = small_rate_curve(spectrum, lr, 1.0, [alpha]).eps[0]
-gap = exact - float(integral_curve(128, 0.5, lr, 1.0, [alpha]).value[0])
-bound = 2 * spectrum.largest / (2 * 128) * np.exp(-2 * lr * spectrum.largest * alpha)
-print(f"sum less integral {gap:.2e}, printed bound {bound:.2e}")
-assert gap > 2 * bound
-""".strip()
-
-EQ_11 = """
-from phasecast.online import Spectrum, integral_curve, small_rate_curve
-L, Nl, lr, sigma = 256, 50, 0.05, 0.01
-spectrum = Spectrum.power_law(L, 1.0)
-exact = small_rate_curve(spectrum, lr, sigma, [100], Nl).eps[0]
-frozen = (1 + sigma**2) / 2 * spectrum.largest / L * (1 / Nl - 1 / L)
-printed = frozen + integral_curve(L, 1.0, lr, sigma, [100]).value[0]
-ours = integral_curve(L, 1.0, lr, sigma, [100], Nl).value[0]
-print(f"exact {exact:.6f}, printed {printed:.6f}, ours {ours:.6f}")
-assert abs(ours - exact) < abs(printed - exact) / 10
-""".strip()
-
-CLAIMS = (
-    Claim(
-        id="scaling/eq-6",
-        source=f"{SCALING}, eq. 6 and 56",
-        statement="ε = (1+σ²)/(2L) Σ b_k λ̃_k exp(−2ηλ̃_kα) with λ̃ the eigenvalues of A₁ + ηU.",
-        verdict=ClaimVerdict.HOLDS_CORRECTED,
-        why="Q evolves with 2A₁ + ηU, so the rates are those of A₁ + ηU/2; as printed it diverges from η = 1.",
-        ours="Rates x from 1 = (η/2L)Σλ²/(λ−x); stable to η = 2 for N → ∞ (phasecast.online.linear_curve).",
-        counterexample=EQ_6,
-        check=_check_eq_6,
-    ),
-    Claim(
-        id="scaling/eq-9",
-        source=f"{SCALING}, eq. 9 and its window",
-        statement="ε falls like α^{−β/(1+β)} for 1/(2ηλ₊) < α < Γ(…)^{(1+β)/β} L^{1+β}/(2ηλ₊).",
-        verdict=ClaimVerdict.HOLDS,
-        why="The integral is within its error bound; the exponent shows well inside the window, not near its corners.",
-        check=_check_eq_9,
-    ),
-    Claim(
-        id="scaling/eq-49",
-        source=f"{SCALING}, eq. 49",
-        statement="For α > 1/(2ηλ₊) the sum exceeds the integral by less than half its first term.",
-        verdict=ClaimVerdict.HOLDS_CORRECTED,
-        why="The first term dies exponentially while half of the last one stays.",
-        ours="h(1) + h(L) − max h ≤ sum − integral ≤ max h, with h(k) the summand, at any α.",
-        counterexample=EQ_49,
-        check=_check_eq_49,
-    ),
-    Claim(
-        id="scaling/eq-11",
-        source=f"{SCALING}, eq. 11, 71, 78 and 79",
-        statement="With N_l trained features ε is eq. 9 plus the floor of the others, whose sum starts at N_l.",
-        verdict=ClaimVerdict.HOLDS_CORRECTED,
-        why="Eq. 9 sums over all L modes, so the frozen ones are counted twice.",
-        ours="The learned part ends at N_l, Γ(s, 2ηλ₊α/N_l^{1+β}) − Γ(s, 2ηλ₊α); the floor starts at N_l + 1.",
-        counterexample=EQ_11,
-        check=_check_eq_11,
-    ),
-    Claim(
-        id="scaling/eq-88",
-        source=f"{SCALING}, eq. 88",
-        statement="The floor of ε outside the eigenbasis is ½[1 − TrΣ̃/N + σ²TrΣ̂/N − (1+σ²)Tr(Σ×ᵀΣ̃⁻¹Σ×)/N].",
-        verdict=ClaimVerdict.HOLDS,
-        why="It is the mean over weights of the stationary point of eq. 84.",
-        check=_check_eq_88,
-    ),
-)
+CHECKS = {
+    "scaling/eq-6": _check_eq_6,
+    "scaling/eq-9": _check_eq_9,
+    "scaling/eq-49": _check_eq_49,
+    "scaling/eq-11": _check_eq_11,
+    "scaling/eq-88": _check_eq_88,
+}
+"""The check of each claim; ``claims.toml`` has the statements."""

@@ -6,9 +6,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from phasecast.claims.singular_iclr2021.rlct import SINGULAR
 from phasecast.claims.verdicts import verdict_of
-from phasecast.core.claim import Claim, ClaimVerdict, Finding, RecipeCheck
+from phasecast.core.claim import ClaimVerdict, Finding, RecipeCheck
 from phasecast.core.results import Comparison, Measurement, Result, Status, Verdict
 from phasecast.studies.posterior.printed_tables import PRINTED
 
@@ -106,107 +105,22 @@ def _check_table_5() -> Finding:
     return Finding(ClaimVerdict.DOES_NOT_HOLD if same else ClaimVerdict.OPEN, words)
 
 
-LAPLACE = """
-from phasecast.claims.singular_iclr2021.generalisation import ridge_laplace
-right, wrong = ridge_laplace(hessian_of_mean=False), ridge_laplace(hessian_of_mean=True)
-print(f"linear regression, where Laplace is exact: nG = {right:.2f}, with the Hessian of the mean loss {wrong:.0f}")
-assert right < 3 and wrong > 15
-""".strip()
-
-TABLE_5 = """
-from phasecast.studies.posterior.printed_tables import PRINTED
-for panel in "abcd":
-    for method, (slope, r_squared) in PRINTED["4" + panel].items():
-        print(panel, method, slope, PRINTED["5" + panel][method][0])
-        assert slope == PRINTED["5" + panel][method][0] or slope != slope
-""".strip()
-
-CLAIMS = (
-    Claim(
-        id="singular/table-1",
-        source=f"{SINGULAR}, Table 1(a), Figure 1 and section 5",
-        statement=(
-            "Being Bayesian in the last layer alone improves generalisation over MAP: slopes 6.4 (last layer), 9.7 "
-            "(last two layers), 10.7 (MAP), and above 2000 for Laplace."
-        ),
-        verdict=ClaimVerdict.NOT_REPRODUCED,
-        why=(
-            "With correct code MAP and the last two layers have the printed slopes, but the last layer and its Laplace "
-            "approximation have that of MAP. The printed ones are of a head that was never trained: see "
-            "singular/table-1-script."
-        ),
-        check=RecipeCheck("generalisation", {"table": "1a", "sizes": FEW_SIZES}, _judge_order),
+CHECKS = {
+    "singular/table-1": RecipeCheck("generalisation", {"table": "1a", "sizes": FEW_SIZES}, _judge_order),
+    "singular/table-1-script": RecipeCheck(
+        "generalisation", {"table": "1a", "sizes": FEW_SIZES, "protocol": "published"}, _judge_printed
     ),
-    Claim(
-        id="singular/table-1-script",
-        source=f"{SINGULAR}, Table 1(a), and the authors' published script",
-        statement="The script yields the slopes of Table 1(a).",
-        verdict=ClaimVerdict.HOLDS,
-        why=(
-            "With the identity between A and B it takes both from a second head, made for ReLU and never trained, as "
-            "x̃ᵀA. Random features of full rank with a narrow prior on BA do well; Laplace has no data in its Hessian."
-        ),
-        check=RecipeCheck(
-            "generalisation", {"table": "1a", "sizes": FEW_SIZES, "protocol": "published"}, _judge_printed
-        ),
+    "singular/table-3": RecipeCheck(
+        "generalisation",
+        {"table": "3a", "sizes": FEW_SIZES, "datasets": 10, "protocol": "published"},
+        _judge_printed,
     ),
-    Claim(
-        id="singular/table-3",
-        source=f"{SINGULAR}, Table 3(a), and the authors' published script",
-        statement="With minibatches the slopes are 20.7 (last layer), 36.7 (last two layers), infinite for MAP.",
-        verdict=ClaimVerdict.HOLDS,
-        why=(
-            "As numbers: the last layer is again that of an untrained head, and MAP is infinite because densities "
-            "underflow; its slope is above that of the last two layers. Batches of 32 make 7 to 32 steps an epoch."
-        ),
-        check=RecipeCheck(
-            "generalisation",
-            {"table": "3a", "sizes": FEW_SIZES, "datasets": 10, "protocol": "published"},
-            _judge_printed,
-        ),
+    "singular/table-4": RecipeCheck(
+        "generalisation",
+        {"table": "4a", "sizes": FEW_SIZES, "datasets": 20, "protocol": "published"},
+        _judge_printed,
     ),
-    Claim(
-        id="singular/table-4",
-        source=f"{SINGULAR}, Table 4(a), and the authors' published script",
-        statement="Where the truth is no such network the slopes are 7.4 (last layer) and 11.1 (last two layers).",
-        verdict=ClaimVerdict.HOLDS,
-        why=(
-            "As numbers, with a linear truth of entries 0.2 N(0, 1), not PyTorch's initialisation of h as the text "
-            "says, and the untrained head for the last layer."
-        ),
-        check=RecipeCheck(
-            "generalisation",
-            {"table": "4a", "sizes": FEW_SIZES, "datasets": 20, "protocol": "published"},
-            _judge_printed,
-        ),
-    ),
-    Claim(
-        id="singular/laplace-last-layer",
-        source=f"{SINGULAR}, Table 1 and section 5",
-        statement="Laplace in the last layer generalises worse than MAP by more than an order of magnitude.",
-        verdict=ClaimVerdict.HOLDS_CORRECTED,
-        why=(
-            "The last layer is linear regression, where Laplace is exact up to where its optimum is. The script "
-            "inverts the Hessian of the mean loss, n/2 times too small."
-        ),
-        ours=(
-            "Properly scaled it is as good as MAP; in the last two layers the Hessian is singular and Laplace is "
-            "refused, as the paper says."
-        ),
-        counterexample=LAPLACE,
-        check=_check_laplace,
-    ),
-    Claim(
-        id="singular/table-5",
-        source=f"{SINGULAR}, Tables 4 and 5",
-        statement="Table 5 has the slopes for minibatch training where Table 4 has those for full batches.",
-        verdict=ClaimVerdict.DOES_NOT_HOLD,
-        why="It repeats Table 4 digit for digit, R² included; random training cannot do that.",
-        ours=(
-            "It is Table 4: run with minibatches the script gives 63 ± 15 (MAP), 21 ± 6 (last layer) and 47 ± 9 (last "
-            "two) for panel (a) over ten datasets (`phasecast run generalisation --set table=5a protocol=published`)."
-        ),
-        counterexample=TABLE_5,
-        check=_check_table_5,
-    ),
-)
+    "singular/laplace-last-layer": _check_laplace,
+    "singular/table-5": _check_table_5,
+}
+"""The check of each claim; ``claims.toml`` has the statements."""

@@ -6,14 +6,13 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from phasecast.core.claim import Claim, ClaimVerdict, Finding, RecipeCheck
+from phasecast.core.claim import ClaimVerdict, Finding, RecipeCheck
 from phasecast.core.results import Comparison, Result
 from phasecast.posterior.exact_evidence import exact
 from phasecast.posterior.rlct import around
 from phasecast.posterior.zoo.monomial import monomial
 from phasecast.posterior.zoo.two_layer import polygon_network
 
-SINGULAR = "Deep learning is singular, and that's good (2021 submission)"
 LAMBDAS = {1: 1 / 2, 2: 1 / 4, 3: 1 / 6}
 """λ of y = wᵏ + N(0, 1) at a true y of zero, by k."""
 DATASETS = 25
@@ -154,89 +153,17 @@ def _judge_protocol(answers: Mapping[str, Result]) -> Finding:
     )
 
 
-TABLE_2 = """\
-import numpy as np, phasecast as pc
-from phasecast.posterior.zoo.two_layer import network_data, polygon_network, two_layer
-truth = polygon_network(3, 5)
-model = two_layer(5, 2, prior_sd=50.0, truth=truth)
-data = network_data(truth, 1000, seed=0, noise=0.0)
-found = pc.posterior.rlct(model, data, [100.0, 140.0, 200.0], draws=600, warmup=600)
-print(found)
-assert found.estimate - 5 * found.error > 3  # (3·3 + 1)/2 = 5, not 0.526"""
-
-EQ_20 = """\
-import numpy as np
-rng = np.random.default_rng(0)
-G, n_test = 0.0055, 10_000  # nG = 5.5 at n = 1000, as in Table 1
-estimates = [np.mean(G - np.sqrt(2 * G) * rng.normal(size=n_test)) for _ in range(1000)]
-print(np.mean(estimates) / G, np.std(estimates) / G)  # unbiased, but off by 19% for one data set
-assert np.std(estimates) > 0.15 * G"""
-
-CLAIMS = (
-    Claim(
-        id="singular/table-2",
-        source=f"{SINGULAR}, Table 2 and section 6",
-        statement="The RLCT of the two-layer ReLU network with five units is 0.53, 0.54, 0.56 for truths with m = 3, "
-        "4, 5 units, an order of magnitude below (3m + 1)/2.",
-        verdict=ClaimVerdict.DOES_NOT_HOLD,
-        why="With a prior of standard deviation 50 and nβ ≈ 100 all units are dead: the number is λ of a constant, ½. "
-        "The posterior reaches the truth at larger nβ, and there λ̂ is (3m + 1)/2.",
-        ours="λ = (3m + 1)/2: three directions for a live unit, whose scale is free, one for c, none for a dead unit.",
-        counterexample=TABLE_2,
-        check=RecipeCheck(
-            "rlct-relu",
-            {"true_units": (3,), "labels": "clean", "datasets": 2, "draws": 600, "warmup": 600},
-            _judge_table_2,
-        ),
+CHECKS = {
+    "singular/table-2": RecipeCheck(
+        "rlct-relu",
+        {"true_units": (3,), "labels": "clean", "datasets": 2, "draws": 600, "warmup": 600},
+        _judge_table_2,
     ),
-    Claim(
-        id="singular/table-2-estimates",
-        source=f"{SINGULAR}, Table 2 and Algorithm 1",
-        statement="Algorithm 1 gives 0.526, 0.540, 0.555 for ReLU units and m = 3, 4, 5.",
-        verdict=ClaimVerdict.HOLDS,
-        why="A sampler that mixes well finds the same numbers, and says of which phase they are.",
-        check=RecipeCheck("rlct-relu", {"datasets": 6}, _judge_protocol),
-    ),
-    Claim(
-        id="singular/figure-2",
-        source=f"{SINGULAR}, Figure 2",
-        statement="The true functions grow more complicated with m, and every hinge lies within the square.",
-        verdict=ClaimVerdict.HOLDS,
-        why="The Jacobian at the truth has rank 3m + 1, which grows with m.",
-        check=_check_figure_2,
-    ),
-    Claim(
-        id="singular/eq-9",
-        source=f"{SINGULAR}, eq. 9 and 19",
-        statement="The Bayes predictive density has E[G(n)] = λ/n + o(1/n).",
-        verdict=ClaimVerdict.HOLDS,
-        why="Exact integrals for wᵏ, k = 1, 2, 3, come to it.",
-        check=_check_eq_9,
-    ),
-    Claim(
-        id="singular/eq-10",
-        source=f"{SINGULAR}, eq. 10",
-        statement="The MAP and the MLE have E[G(n)] = C/n with C = λ in regular models, generally more in others.",
-        verdict=ClaimVerdict.HOLDS,
-        why="For w³ the MLE has C = ½ against λ = 1/6. It can be equal too: ¼ and ¼ for w².",
-        check=_check_eq_10,
-    ),
-    Claim(
-        id="singular/eq-18",
-        source=f"{SINGULAR}, eq. 18",
-        statement="E_β[nL] rises with 1/β with slope λ, near β = 1/log n.",
-        verdict=ClaimVerdict.HOLDS,
-        why="With n the number of data. (The paper's β come from the number of draws, 20 000, in its place.)",
-        check=_check_eq_18,
-    ),
-    Claim(
-        id="singular/eq-20",
-        source=f"{SINGULAR}, eq. 20",
-        statement="With 10 000 held-out points the estimate of E[G(n)] differs from it by a negligible amount.",
-        verdict=ClaimVerdict.HOLDS_CORRECTED,
-        why="It is unbiased. But log q/q̂ has variance 2G, so at the G of Table 1 it is off by a fifth for a data set.",
-        ours="The relative error is √(2/(n′G)), over √30 for 30 data sets if each has test points of its own.",
-        counterexample=EQ_20,
-        check=_check_eq_20,
-    ),
-)
+    "singular/table-2-estimates": RecipeCheck("rlct-relu", {"datasets": 6}, _judge_protocol),
+    "singular/figure-2": _check_figure_2,
+    "singular/eq-9": _check_eq_9,
+    "singular/eq-10": _check_eq_10,
+    "singular/eq-18": _check_eq_18,
+    "singular/eq-20": _check_eq_20,
+}
+"""The check of each claim; ``claims.toml`` has the statements."""

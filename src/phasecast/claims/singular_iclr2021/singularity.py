@@ -6,9 +6,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from phasecast.claims.singular_iclr2021.rlct import SINGULAR
 from phasecast.claims.verdicts import verdict_of
-from phasecast.core.claim import Claim, ClaimVerdict, Finding
+from phasecast.core.claim import Finding
 from phasecast.posterior.singularity import (
     change_along,
     effective_parameters,
@@ -101,81 +100,11 @@ def _check_example_a4() -> Finding:
     return Finding(verdict_of(off < 1e-12), f"the integral is the printed cubic to {off:.0e}; K''' jumps from −2 to −4")
 
 
-EQ_13 = """
-import numpy as np
-x = np.linspace(-1, 1, 21)
-y = x + np.random.default_rng(0).normal(size=(100_000, 21))  # the truth f = x, one output
-score = np.mean((y - x) ** 2 * x**2)  # d/dw log p(y|x, w) of f = wx is (y − f) x
-printed = np.mean(x**2) / (2 ** (-1) * np.pi ** (-1 / 2))
-print(f"Fisher information {score:.3f}, E[x²] = {np.mean(x**2):.3f}, printed {printed:.3f}")
-assert abs(score - np.mean(x**2)) < 0.01 < abs(score - printed)
-""".strip()
-
-EQ_6 = """
-import numpy as np
-w = np.random.default_rng(0).uniform(-1, 1, (10**6, 3))
-K = w[:, 0] ** 2 + 5 * w[:, 1] ** 2  # regular in two parameters of three: λ = 1
-right = 2 * np.log(np.mean(K < 0.02) / np.mean(K < 0.01)) / np.log(2)
-print(f"2 log(V(2t)/V(t))/log 2 = {right:.2f} = 2λ")
-assert abs(right - 2) < 0.1
-""".strip()
-
-EQ_7 = """
-import numpy as np
-from phasecast.posterior.singularity import flat_minimum_entropy
-hessian = np.diag([4.0, 10.0, 0.0])  # K = 2u² + 5v², and a flat direction
-c = np.linalg.eigvalsh(hessian) / 2
-with np.errstate(divide="ignore"):
-    printed = 0.5 * np.log(1e-3) + 0.5 * np.sum(np.log(c))
-print(f"sum over d directions {printed}, over the d' curved ones {flat_minimum_entropy(hessian, 1e-3):.3f}")
-assert np.isneginf(printed)
-""".strip()
-
-CLAIMS = (
-    Claim(
-        id="singular/lemma-a1",
-        source=f"{SINGULAR}, Lemmas A.1 and A.2",
-        statement="Every hidden ReLU unit has a direction along which f does not change, so I(w) is degenerate.",
-        verdict=ClaimVerdict.HOLDS,
-        why="It generates the scaling of a unit's incoming against its outgoing weights; there may be more directions.",
-        check=_check_lemma_a1,
-    ),
-    Claim(
-        id="singular/eq-13",
-        source=f"{SINGULAR}, eq. (13)",
-        statement="I(w) = 2^(−(M−3)/2) π^(−(M−2)/2) E⟨∂f, ∂f⟩ at every w.",
-        verdict=ClaimVerdict.HOLDS_CORRECTED,
-        why="The density of y integrates to one, so the constant is 1; off W₀ the misfit adds to the covariance.",
-        ours="I(w) = E[JᵀJ] + E[Jᵀ(f−f₀)(f−f₀)ᵀJ]; the second part vanishes on W₀.",
-        counterexample=EQ_13,
-        check=_check_eq_13,
-    ),
-    Claim(
-        id="singular/eq-6",
-        source=f"{SINGULAR}, eq. (6) and the text after it",
-        statement="The right side of (6) is equal to λ.",
-        verdict=ClaimVerdict.HOLDS_CORRECTED,
-        why="V ~ t^λ, and (6) has a factor two in front.",
-        ours="It is 2λ, the number of effective parameters d' in the minimally singular case.",
-        counterexample=EQ_6,
-        check=_check_eq_6,
-    ),
-    Claim(
-        id="singular/eq-7",
-        source=f"{SINGULAR}, eq. (7)",
-        statement="−log V(t₀)/t₀^(d/2) = (d−d')/2 log t₀ + ½ Σ_{i ≤ d} log c_i.",
-        verdict=ClaimVerdict.HOLDS_CORRECTED,
-        why="There are d' curvatures; the others are zero and their logarithm is not finite.",
-        ours="The same with the sum over the d' curved directions (pc.posterior.flat_minimum_entropy).",
-        counterexample=EQ_7,
-        check=_check_eq_7,
-    ),
-    Claim(
-        id="singular/example-a4",
-        source=f"{SINGULAR}, Example A.4",
-        statement="K(b) = ∫ (ReLU(x−b) − ReLU(x))² q is C² and not C³ at b = 0.",
-        verdict=ClaimVerdict.HOLDS,
-        why="The integral is b²N − 2b³/3 above zero and b²N − b³/3 below.",
-        check=_check_example_a4,
-    ),
-)
+CHECKS = {
+    "singular/lemma-a1": _check_lemma_a1,
+    "singular/eq-13": _check_eq_13,
+    "singular/eq-6": _check_eq_6,
+    "singular/eq-7": _check_eq_7,
+    "singular/example-a4": _check_example_a4,
+}
+"""The check of each claim; ``claims.toml`` has the statements."""

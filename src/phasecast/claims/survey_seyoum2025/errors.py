@@ -10,13 +10,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from phasecast.claims.grokking_cullen2026.networks import SURVEY
 from phasecast.claims.verdicts import all_agree, exact_value, integers, shown, verdict_of
 from phasecast.coefficients.exact.coefficient import Coefficient
 from phasecast.coefficients.exact.jacobian_rank import jacobian_rank
 from phasecast.coefficients.exact.linear_networks import deep_linear
 from phasecast.coefficients.small_problems.temperature_quadrature import fit_ladder, temperature_ladder
-from phasecast.core.claim import Claim, ClaimVerdict, Finding
+from phasecast.core.claim import Finding
 from phasecast.core.results import Comparison, Measurement, Prediction, Verdict
 from phasecast.models.landscapes import LANDSCAPES
 
@@ -236,7 +235,7 @@ def _check_eq_3() -> Finding:
     for power, value in LAMBDAS.items():
         for beta in (1.0, 2.0):
             bg, _, _, cv, v, entropy = _posteriors(power, n, datasets, beta)
-            limit = Prediction(2 * float(value) / beta, source=f"{SURVEY}, eq. (3)", systematic=2 / n)
+            limit = Prediction(2 * float(value) / beta, source="Seyoum 2025, eq. (3)", systematic=2 / n)
             error, loss = n * (bg + cv) - (beta - 1) * v, n * (bg + cv + entropy) - (beta - 1) * v
             for found, rows, name in ((error, ours, "Cv"), (loss, printed, "CvL")):
                 measured = Measurement(float(found.mean()), float(found.std() / math.sqrt(datasets)))
@@ -249,125 +248,11 @@ def _check_eq_3() -> Finding:
     return Finding(verdict_of(all_agree(printed) and narrows, all_agree(ours) and narrows), words, (*ours, printed[0]))
 
 
-HEAVY_TAILS = """
-import numpy as np
-moments = []
-for n in (10**3, 10**5):  # quantiles of the Cauchy density 1/(π(1 + x²)), which is positive and continuous
-    x = np.tan(np.pi * ((np.arange(n) + 0.5) / n - 0.5))
-    moments.append(np.mean(x**2))
-print(f"h = wx: ∫ h² q = w² ∫ x² q, which is {moments[0]:.0f}, {moments[1]:.0f}, … w² on finer and finer grids")
-assert moments[1] > 50 * moments[0]
-""".strip()
-
-HINGE = """
-import numpy as np
-from phasecast.coefficients import deep_linear
-from phasecast.claims.survey_seyoum2025.errors import hinge_evidence
-n = np.array([1e11, 1e12])
-slope = -np.diff(hinge_evidence(3, n))[0] / np.log(10)
-printed = deep_linear((2, 3, 1), rank=0).value
-print(f"three units on one hinge: log Z falls with {slope:.3f} log n, the sum rule says {printed}")
-assert slope > printed + 0.3
-""".strip()
-
-WAIC = """
-import numpy as np
-x, w = np.random.default_rng(0).normal(size=100), np.linspace(-1, 1, 401)
-r = np.outer(x, w) - w**2 / 2  # log p(x|w)/q(x) of N(w, 1) against N(0, 1)
-posterior = np.exp(r.sum(axis=0)) / np.sum(np.exp(r.sum(axis=0)))
-gibbs, bayes = -np.mean(r @ posterior), -np.mean(np.log(np.exp(r) @ posterior))
-v = np.sum(r**2 @ posterior - (r @ posterior) ** 2)
-cv = np.mean(np.log(np.exp(-r) @ posterior))
-print(f"n(CV − WAIC) is {100 * cv - 100 * gibbs + v:.2f} as printed, {100 * cv - 100 * bayes - v:.4f} with Bayes and +")
-assert abs(100 * cv - 100 * gibbs + v) > 1 and abs(100 * cv - 100 * bayes - v) < 0.01
-""".strip()
-
-ENTROPY = """
-import numpy as np
-from phasecast.claims.survey_seyoum2025.errors import bayes_errors
-x, w = np.random.default_rng(0).normal(size=400), np.linspace(-0.5, 0.5, 201)
-bg, _, _, cv, _ = bayes_errors(w, np.full(201, 1 / 201), x)
-entropy = np.mean(x**2) / 2 + np.log(2 * np.pi) / 2  # −Σ log q(x_i)/n, the loss CvL is the error Cv plus this
-print(f"2λ = 1; n(Bg + CvL) = {400 * (bg + cv + entropy):.0f}, n(Bg + Cv) = {400 * (bg + cv):.2f}")
-assert abs(400 * (bg + cv) - 1) < 0.2 and 400 * (bg + cv + entropy) > 500
-""".strip()
-
-CLAIMS = (
-    Claim(
-        id="survey/eq-1",
-        source=f"{SURVEY}, definition of WAIC and eq. (1), Theorem 1",
-        statement=(
-            "With WAIC = BtL − (β/n)V and BtL the posterior mean of the loss, WAIC and leave-one-out cross-validation "
-            "differ by O(n^−3/2), and by O(n^−2) at β = 1."
-        ),
-        verdict=ClaimVerdict.HOLDS_CORRECTED,
-        why=(
-            "With the printed sign, or with the Gibbs loss that is printed as BtL, the difference is of order 1/n. The "
-            "expansion is right for cumulants of log p, so Y₁ and Y₃ change sign for f = −log p; Y_k is O(n^(−k/2))."
-        ),
-        ours="WAIC = −(1/n) Σ log E[p(X_i|w)] + (β/n)V, the Bayes training loss plus the variance.",
-        counterexample=WAIC,
-        check=_check_eq_1,
-    ),
-    Claim(
-        id="survey/eq-3",
-        source=f"{SURVEY}, eq. (3): Theorem 2, or Theorem 3 in the heading of its proof",
-        statement="Bg + CvL = (β−1)V/n + 2λ/(βn) + o(1/n), for every dataset in probability.",
-        verdict=ClaimVerdict.HOLDS_CORRECTED,
-        why=(
-            "CvL is a loss and contains the entropy of the sample; the law is one of errors. With exact posteriors of "
-            "a regular model and of one with λ = 1/4 it holds at β = 1 and 2, and the spread between datasets "
-            "vanishes. In the proof E[nBtL] is +∂F/∂β, the Gibbs loss, and the free energy begins with nβ."
-        ),
-        ours="n(Bg + Cv) → 2λ/β + (β−1)V with the errors Bg = BgL − S and Cv = CvL − S_n, S_n = −(1/n) Σ log q(X_i).",
-        counterexample=ENTROPY,
-        check=_check_eq_3,
-    ),
-    Claim(
-        id="survey/theorem-3",
-        source=f"{SURVEY}, Theorem 3 of Aoyagi",
-        statement=(
-            "For a polynomial h in x and a positive continuous q on its support, ∫ h² q is between two positive "
-            "multiples of the squared norm of the coefficients."
-        ),
-        verdict=ClaimVerdict.HOLDS_CORRECTED,
-        why=(
-            "The multiples are the extreme eigenvalues of the matrix of moments. The smallest is positive because no "
-            "polynomial vanishes on a set of positive volume; the largest need not be finite on an unbounded support."
-        ),
-        ours="True if q has finite moments up to twice the degree of h in x, for instance on a compact support.",
-        counterexample=HEAVY_TAILS,
-        check=_check_theorem_3,
-    ),
-    Claim(
-        id="survey/theorem-4",
-        source=f"{SURVEY}, Theorem 4 of Aoyagi",
-        statement=(
-            "Biases in every layer of a linear network add H⁽¹⁾/2, half the number of outputs, to λ of the product of "
-            "its matrices, and leave θ."
-        ),
-        verdict=ClaimVerdict.HOLDS,
-        why=(
-            "The last bias shifts all others away, so it integrates out and leaves the product. This is about what the "
-            "bias adds; λ of the product is Definition 4 with 4 for 4ℓ, at the most degenerate true parameter, not at "
-            "every w*. The covariance of the inputs must have full rank."
-        ),
-        check=_check_theorem_4,
-    ),
-    Claim(
-        id="survey/theorem-6",
-        source=f"{SURVEY}, Theorem 6 of Aoyagi",
-        statement="λ of a ReLU network sums λ of the linear sub-models of its groups of units, and so is θ − 1.",
-        verdict=ClaimVerdict.HOLDS_CORRECTED,
-        why=(
-            "Units on one hinge can cancel as linear maps and still differ between their kinks, where the loss sees "
-            "the cube of the distance. With one or two units that is a higher order, with three it is not: λ = 4/3."
-        ),
-        ours=(
-            "The sum is a lower bound; it is exact for units that are active on the whole support, and for one unit, "
-            "or two of rank 0, on a hinge inside it."
-        ),
-        counterexample=HINGE,
-        check=_check_theorem_6,
-    ),
-)
+CHECKS = {
+    "survey/eq-1": _check_eq_1,
+    "survey/eq-3": _check_eq_3,
+    "survey/theorem-3": _check_theorem_3,
+    "survey/theorem-4": _check_theorem_4,
+    "survey/theorem-6": _check_theorem_6,
+}
+"""The check of each claim; ``claims.toml`` has the statements."""

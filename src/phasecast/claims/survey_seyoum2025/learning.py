@@ -6,9 +6,8 @@ import math
 
 import numpy as np
 
-from phasecast.claims.grokking_cullen2026.networks import SURVEY
 from phasecast.claims.verdicts import all_agree, shown, verdict_of
-from phasecast.core.claim import Claim, ClaimVerdict, Finding
+from phasecast.core.claim import Finding
 from phasecast.core.results import Comparison, Prediction
 from phasecast.posterior.exact_learning import (
     FAMILIES,
@@ -35,7 +34,7 @@ def _check_eq_2() -> Finding:
             found = learning_errors(power, n, datasets, beta)
             nu = beta / 2 * found.variance
             middle = (lam - nu) / beta
-            exact = Prediction(0.0, source=f"{SURVEY}, eq. (2)", systematic=3 / n)
+            exact = Prediction(0.0, source="Seyoum 2025, eq. (2)", systematic=3 / n)
             for name, off, rows in (
                 ("Bg", n * found.generalisation - middle - nu, ours),
                 ("Bt", n * found.training - middle + nu, ours),
@@ -132,81 +131,10 @@ def _check_mirror() -> Finding:
     return Finding(verdict_of(right and max(losses) < 1.5, right), words)
 
 
-EQ_2 = """
-from phasecast.posterior.exact_learning import learning_errors
-n, lam = 400, 0.5  # a normal mean, β = 1
-found = learning_errors(1, n, 200)
-nu = found.variance.mean() / 2
-said = lam - 2 * nu
-bayes, gibbs = n * found.training.mean(), n * found.gibbs_training.mean()
-print(f"eq. (2): n E Bt = {said:.2f}; of the Bayes loss {bayes:.2f}, of the posterior mean of the loss {gibbs:.2f}")
-assert abs(bayes - said) < 0.2 and abs(gibbs - said) > 0.3
-""".strip()
-
-CUMULANTS = """
-from phasecast.claims.survey_seyoum2025.learning import expansion
-for n in (100, 1600):
-    row = expansion(2, n, beta=1.0)
-    y1, y2, y3 = row["Y1"], row["Y2"], row["Y3"]  # cumulants of log p
-    ours = row["WAIC"] - (-y1 + y2 / 2 - y3 / 6)
-    printed = row["WAIC"] - (y1 + y2 / 2 + y3 / 6)  # those of f = -log p in their place
-    print(f"n = {n}: n × what is left is {n * ours:.1e}, with cumulants of f {n * printed:.2f}; n Y2 = {n * y2:.2f}")
-assert abs(n * ours) < 0.01 < 0.1 < abs(n * printed)
-""".strip()
-
-MIRROR = """
-import numpy as np
-from phasecast.posterior.exact_learning import learning_errors
-n = 400
-found = learning_errors(1, n, 100)
-spread = np.var(found.generalisation), np.var(found.cross_validation)
-print(f"Var Bg {spread[0]:.1e}, Var (CvL − S_n) {spread[1]:.1e}, Var CvL at least {0.5 / n:.1e}, that of S_n")
-assert spread[1] < 1.2 * spread[0] < 0.1 * 0.5 / n
-""".strip()
-
-CLAIMS = (
-    Claim(
-        id="survey/eq-2",
-        source=f"{SURVEY}, eq. (2) and the line after it",
-        statement="n E Bg → (λ−ν)/β + ν and n E Bt → (λ−ν)/β − ν, with Bt the posterior mean of the training loss.",
-        verdict=ClaimVerdict.HOLDS_CORRECTED,
-        why="The losses are printed as posterior means of −log p, which are Gibbs losses; the law is of −log E p.",
-        ours="It holds for Bayes errors with ν = βE[V]/2, as n(Bg + Bt) + V → 2λ/β does; Gibbs errors have λ/β ± ν.",
-        counterexample=EQ_2,
-        check=_check_eq_2,
-    ),
-    Claim(
-        id="survey/eq-1-rates",
-        source=f"{SURVEY}, eq. (1)",
-        statement="CvL − WAIC = O(n^−3/2) at any β, O(n^−2) at β = 1.",
-        verdict=ClaimVerdict.HOLDS,
-        why=(
-            "With the right WAIC both powers are reached, by a singular model with a skewed score. Regular models and "
-            "symmetric scores are faster."
-        ),
-        check=_check_rates,
-    ),
-    Claim(
-        id="survey/cumulants",
-        source=f"{SURVEY}, expansions of WAIC and CvL before eq. (1)",
-        statement="WAIC = −Y₁ + (2β−1)/2 Y₂ − Y₃/6 + O(n^−2) with Y_k = O(n^(1−k/2)) the cumulants of f = −log p.",
-        verdict=ClaimVerdict.HOLDS_CORRECTED,
-        why="The coefficients belong to the cumulants of log p: with f the odd ones change sign. Y_k is O(n^(−k/2)).",
-        ours="WAIC = −Y₁ + (2β−1)/2 Y₂ − Y₃/6 + O(n^−2), CvL with (3β²−3β+1)/6, Y_k cumulants of log p, O(n^(−k/2)).",
-        counterexample=CUMULANTS,
-        check=_check_cumulants,
-    ),
-    Claim(
-        id="survey/mirror",
-        source=f"{SURVEY}, corollaries of eq. (3)",
-        statement="At β = 1 Bg and CvL have asymptotically the same variance.",
-        verdict=ClaimVerdict.HOLDS_CORRECTED,
-        why=(
-            "The loss CvL carries the entropy of the sample, of variance 1/n. Of errors it is true, because their sum "
-            "does not fluctuate; which also means that they are anticorrelated: what looks worse generalises better."
-        ),
-        ours="Var Cv / Var Bg → 1 and their correlation → −1, with the errors Cv = CvL − S_n and Bg.",
-        counterexample=MIRROR,
-        check=_check_mirror,
-    ),
-)
+CHECKS = {
+    "survey/eq-2": _check_eq_2,
+    "survey/eq-1-rates": _check_rates,
+    "survey/cumulants": _check_cumulants,
+    "survey/mirror": _check_mirror,
+}
+"""The check of each claim; ``claims.toml`` has the statements."""

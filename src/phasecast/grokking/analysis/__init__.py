@@ -1,1 +1,1 @@
-"""What a training did: its curves, transitions, decays and checkpoints, measured."""
+"""What did a training do? Its curves, transitions, decays and checkpoints, measured."""

@@ -1,58 +1,73 @@
 """Does λ̂ mirror the validation loss? Rank correlation of two curves on a common log-time grid, with the best lag.
 
-Spearman's ρ between λ̂(t) and a second curve, with an error from blocks of neighbouring points (Künsch 1989) and from
-the errors of λ̂ itself, and the chance that a shifted curve does as well (Cullen et al. 2026, section 6.3).
+Spearman's ρ between λ̂(t) and a second curve (Cullen et al. 2026, section 6.3). Its error is a bootstrap of blocks of
+neighbouring points (Künsch 1989) that includes the errors of λ̂ itself; ``chance`` is the probability that a shifted
+curve correlates as well.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from phasecast.core.errors import BadInput
+from phasecast.core.policy import Policy, rule
 from phasecast.core.results import Measurement, Status
 
-FEWEST = 8
-GRID = 64
-DRAWS = 400
+GRID = 64  # most points of the common grid; more than the checkpoints of a run carry no information
+DRAWS = 400  # of the bootstrap: its error is then known to 1/√800, 4%
 
 
-def mirror(
-    times: Any,
-    values: Any,
-    other_times: Any,
-    other_values: Any,
+@dataclass(frozen=True)
+class MirrorPolicy(Policy):
+    """When a rank correlation of two curves is defended."""
+
+    fewest_points: int = rule(8, "chosen, not derived: with eight points the least chance of a shift is 1/8")
+    fewest_blocks: float = rule(4.0, "chosen, not derived: a bootstrap of fewer blocks repeats the same few curves")
+
+
+POLICY = MirrorPolicy()
+
+
+def mirror_correlation(
+    times: ArrayLike,
+    values: ArrayLike,
+    other_times: ArrayLike,
+    other_values: ArrayLike,
     *,
-    errors: Any = None,
+    errors: ArrayLike | None = None,
     longest_lag: float = 0.25,
     seed: int = 0,
+    policy: MirrorPolicy = POLICY,
 ) -> Measurement:
-    """Spearman's ρ of ``values`` with ``other_values`` at lag zero; +1 where they rise and fall together.
+    """Spearman's ρ of ``values`` with ``other_values`` at lag zero; +1 if they rise and fall together.
 
     Parameters
     ----------
-    times, other_times: positive and rising; both curves are read at ``times`` thinned to an even grid in log time.
+    times, other_times: positive and increasing; both curves are read on a grid even in log time.
     errors: standard errors of ``values``, which enter the error of ρ.
-    longest_lag: how far, in shares of the log-time range, the first curve may be moved against the second.
+    longest_lag: how far the first curve may be shifted against the second, as a fraction of the log-time range.
 
-    ``diagnostics``: ``lag`` (a factor in time; above 1 the first curve comes later), ``at_lag`` (ρ there), ``chance``
-    (share of circular shifts of the second curve that correlate at least as strongly).
+    ``diagnostics``: ``lag`` (a factor in time; above 1 the first curve comes later), ``at_lag`` (ρ at that lag),
+    ``chance`` (fraction of circular shifts of the second curve that correlate at least as strongly).
     """
-    t, y = _curve(times, values, "the first curve")
-    u, z = _curve(other_times, other_values, "the second curve")
+    fewest = policy.fewest_points
+    t, y = _curve(times, values, "the first curve", fewest)
+    u, z = _curve(other_times, other_values, "the second curve", fewest)
     spread = np.zeros_like(y) if errors is None else np.asarray(errors, dtype=float)
     if spread.shape != y.shape or not np.all(spread >= 0):
-        raise BadInput(f"errors have shape {spread.shape}", f"give {len(y)} of them, none negative")
+        raise BadInput(f"errors have shape {spread.shape}", f"give {len(y)} numbers, none negative")
     if not 0 <= longest_lag < 1:
-        raise BadInput(f"the longest lag is {longest_lag:g}", "use a share of the range, from 0 to below 1")
+        raise BadInput(f"longest_lag is {longest_lag:g}", "use a fraction of the range, from 0 to below 1")
     low, high = max(t[0], u[0]), min(t[-1], u[-1])
     inside = int(np.sum((t >= low) & (t <= high)))
-    if inside < FEWEST:
-        raise BadInput(f"only {inside} points of the first curve lie where the second does", f"give at least {FEWEST}")
+    if inside < fewest:
+        raise BadInput(f"only {inside} points of the first curve lie within the second", f"give at least {fewest}")
     if np.ptp(y) == 0 or np.ptp(z) == 0:
-        return _refused("one of the curves is constant, so ranks mean nothing: use another")
+        return refused_correlation("one of the curves is constant, so its ranks are undefined: use another", policy)
     x = np.linspace(low, high, min(GRID, inside))
     first, second = np.interp(x, t, y), np.interp(x, u, z)
     noise = np.interp(x, t, spread)
@@ -61,8 +76,8 @@ def mirror(
     length = _block_length(first, second)
     draws = np.array([_resampled(rng, first, second, noise, length) for _ in range(DRAWS)])
     shifts = np.array([_spearman(first, np.roll(second, k)) for k in range(1, len(x))])
-    lag, at_lag = _best_lag(first, second, int(longest_lag * len(x)))
-    found = {
+    lag, at_lag = _best_lag(first, second, int(longest_lag * len(x)), fewest)
+    diagnostics = {
         "lag": math.exp(lag * (x[1] - x[0])),
         "at_lag": at_lag,
         "chance": float((1 + np.sum(abs(shifts) >= abs(value))) / (1 + len(shifts))),
@@ -70,36 +85,48 @@ def mirror(
         "block": length,
     }
     reasons = []
-    if len(x) / length < 4:
-        reasons = [f"only {len(x) / length:.1f} independent stretches: the error is rough; take a longer time"]
-    error = float(np.nanstd(draws, ddof=1))
-    status = Status.WARNING if reasons else Status.OK
-    return Measurement(value, error, status, found, error_kind="quadrature", reasons=reasons, name="rank correlation")
+    if len(x) / length < policy.fewest_blocks:
+        reasons = [f"only {len(x) / length:.1f} independent blocks, so the error is rough: train for longer"]
+    return Measurement(
+        value,
+        float(np.nanstd(draws, ddof=1)),
+        Status.WARNING if reasons else Status.OK,
+        diagnostics,
+        error_kind="bootstrap",
+        reasons=reasons,
+        name="rank correlation",
+        policy=policy.plain(),
+    )
+
+
+def refused_correlation(reason: str, policy: MirrorPolicy = POLICY) -> Measurement:
+    """A rank correlation that cannot be computed."""
+    return Measurement.refused(reason, error_kind="bootstrap", name="rank correlation", policy=policy.plain())
 
 
 def _resampled(
     rng: np.random.Generator, first: np.ndarray, second: np.ndarray, noise: np.ndarray, length: int
 ) -> float:
-    """ρ of stretches of both curves drawn with replacement, the first one with its noise again."""
+    """ρ of blocks of both curves drawn with replacement, the first one with noise of its error added."""
     m = len(first)
     starts = rng.integers(0, m - length + 1, math.ceil(m / length))
     rows = (starts[:, None] + np.arange(length)).ravel()[:m]
     return _spearman((first + noise * rng.standard_normal(m))[rows], second[rows])
 
 
-def _best_lag(first: np.ndarray, second: np.ndarray, most: int) -> tuple[int, float]:
-    """The shift, in grid steps, at which |ρ| of the common part is largest; positive where ``first`` comes later."""
-    m, found = len(first), []
+def _best_lag(first: np.ndarray, second: np.ndarray, most: int, fewest: int) -> tuple[int, float]:
+    """The shift, in grid steps, at which |ρ| of the common part is largest; positive if ``first`` comes later."""
+    m, rows = len(first), []
     for lag in range(-most, most + 1):
         one, two = (first[lag:], second[: m - lag]) if lag >= 0 else (first[:lag], second[-lag:])
-        if len(one) >= FEWEST:
-            found.append((abs(_spearman(one, two)), -abs(lag), lag, _spearman(one, two)))
-    found = [row for row in found if math.isfinite(row[0])] or [(0.0, 0, 0, _spearman(first, second))]
-    return max(found)[2], max(found)[3]
+        if len(one) >= fewest:
+            rows.append((abs(_spearman(one, two)), -abs(lag), lag, _spearman(one, two)))
+    rows = [row for row in rows if math.isfinite(row[0])] or [(0.0, 0, 0, _spearman(first, second))]
+    return max(rows)[2], max(rows)[3]
 
 
 def _block_length(first: np.ndarray, second: np.ndarray) -> int:
-    """How far points remember each other: the first lag at which both autocorrelations are below 1/e."""
+    """The length of the blocks: the first lag at which both autocorrelations are below 1/e."""
     m = len(first)
     for lag in range(1, m // 3):
         if max(_spearman(c[lag:], c[:-lag]) for c in (first, second)) < math.exp(-1):
@@ -115,16 +142,10 @@ def _spearman(one: np.ndarray, two: np.ndarray) -> float:
     return float(ranks[0] @ ranks[1]) / size if size > 0 else math.nan
 
 
-def _curve(times: Any, values: Any, what: str) -> tuple[np.ndarray, np.ndarray]:
+def _curve(times: ArrayLike, values: ArrayLike, what: str, fewest: int) -> tuple[np.ndarray, np.ndarray]:
     t, y = np.asarray(times, dtype=float), np.asarray(values, dtype=float)
-    if t.ndim != 1 or y.shape != t.shape or len(t) < FEWEST:
-        raise BadInput(f"{what} has shapes {t.shape} and {y.shape}", f"give equal ones, at least {FEWEST} points")
+    if t.ndim != 1 or y.shape != t.shape or len(t) < fewest:
+        raise BadInput(f"{what} has shapes {t.shape} and {y.shape}", f"give equal ones, at least {fewest} points")
     if not (np.all(t > 0) and np.all(np.diff(t) > 0) and np.all(np.isfinite(y))):
-        raise BadInput(f"{what} has times that do not rise from above 0, or values not finite", "leave those out")
+        raise BadInput(f"{what} has times that are not positive and increasing, or NaN values", "leave those out")
     return np.log(t), y
-
-
-def _refused(reason: str) -> Measurement:
-    return Measurement(
-        math.nan, math.nan, Status.REFUSED, error_kind="quadrature", reasons=[reason], name="rank correlation"
-    )

@@ -3,31 +3,45 @@
 .. math:: F(n) = nL(w^*) + \\int_0^n E_t[L - L^*]\\,dt, \\qquad
           F_1(n) - F_2(n) \\approx n\\,\\Delta L + \\Delta\\lambda\\log n + \\Delta c
 
-λ alone does not locate the crossing: with equal losses Δλ log n and the constant Δc decide, and Δc is the difference of
-log-volumes, which only an integration over temperatures measures. Each F has the pull γ around its own point for a
-prior; a prior common to both adds the difference of its −log density at the two points, ``shift``.
+λ alone does not locate the crossing: with equal losses Δλ log n and the constant Δc decide, and Δc, the difference of
+log-volumes, is only measured by integrating over temperatures. The prior of each F is the localisation γ around its own
+point; a prior common to both adds the difference of its −log density at the two points, ``shift``.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from phasecast.coefficients.llc.free_energy import local_free_energy
 from phasecast.core.errors import BadInput
+from phasecast.core.policy import Policy, rule
 from phasecast.core.results import Measurement, Status
+from phasecast.core.types import PyTree
 
-DRAWS = 500
-FINE = 400
+DRAWS = 500  # of both curves from their errors: the spread of the crossing is then known to 3%
+FINE = 400  # points at which the joined curve is searched for sign changes, far more than the n of a study
+
+
+@dataclass(frozen=True)
+class CrossingPolicy(Policy):
+    """When the crossing of two free energies counts as found."""
+
+    least_crossing: float = rule(0.95, "the usual 5% level: the share of drawn curves that must cross at all")
+
+
+POLICY = CrossingPolicy()
+NAME = "n at which the basins cross"
 
 
 def free_energies(
     loss: Callable[..., Any],
-    params: Any,
-    data: Any = None,
+    params: PyTree,
+    data: PyTree = None,
     *,
     ns: Sequence[float],
     gamma: float,
@@ -47,7 +61,7 @@ def free_energies(
     ]
 
 
-def crossing(
+def basin_crossing(
     ns: Sequence[float],
     first: Sequence[Measurement],
     second: Sequence[Measurement],
@@ -55,52 +69,58 @@ def crossing(
     losses: tuple[float, float] = (0.0, 0.0),
     shift: float = 0.0,
     seed: int = 0,
+    policy: CrossingPolicy = POLICY,
 ) -> Measurement:
     """The n at which two basins have the same free energy, from F of both at several n.
 
-    With ``losses`` L(w*) of both, F₁ − F₂ − nΔL is nearly a straight line in log n; it is joined by a monotone cubic,
-    and the crossing is where the sum with nΔL and ``shift`` passes through zero. Its error is the spread over curves
-    drawn from the errors, and the distance to where straight lines would cross. Refused where one basin wins at all n
-    measured, where a free energy is refused, or where noise moves the crossing out of the range; ``diagnostics`` say
-    who wins below and above.
+    With ``losses`` L(w*) of both, F₁ − F₂ − nΔL is nearly a straight line in log n; it is interpolated by a monotone
+    cubic, and the crossing is where the sum with nΔL and ``shift`` is zero. Its error combines the spread over curves
+    drawn from the errors and the distance to the crossing of straight lines. Refused if one basin wins at all n
+    measured, if a free energy is refused, or if noise moves the crossing out of the range; ``diagnostics`` name the
+    winner below and above.
     """
     x = np.log(np.asarray(ns, dtype=float))
     if len(x) < 2 or len(first) != len(x) or len(second) != len(x) or not np.all(np.diff(x) > 0):
-        raise BadInput(f"{len(x)} n, {len(first)} and {len(second)} free energies", "give as many, with rising n")
-    gap = np.array([_number(one) - _number(two) for one, two in zip(first, second, strict=True)]) + shift
+        raise BadInput(
+            f"{len(x)} n, {len(first)} and {len(second)} free energies", "give equally many, with increasing n"
+        )
+    gap = np.array([float(one.estimate) - float(two.estimate) for one, two in zip(first, second, strict=True)]) + shift
     error = np.array([math.hypot(float(a.error), float(b.error)) for a, b in zip(first, second, strict=True)])
-    found = {"gap": gap, "gap_error": error}
+    judged: dict[str, Any] = {"error_kind": "mcse", "name": NAME, "policy": policy.plain()}
+    facts: dict[str, Any] = {"gap": gap, "gap_error": error}
     refused = [one for one in (*first, *second) if one.status is Status.REFUSED]
     if refused:
-        return _refused(f"a free energy is refused: {refused[0].reasons[0]}", found)
+        return Measurement.refused(f"a free energy is refused: {refused[0].reasons[0]}", diagnostics=facts, **judged)
     slope = losses[0] - losses[1]
     roots = _crossings(x, gap, slope)
     if not roots:
         winner = "first" if gap[0] < 0 else "second"
-        return _refused(f"the {winner} basin wins at every n from {ns[0]:g} to {ns[-1]:g}: give other n", found)
+        reason = f"the {winner} basin wins at every n from {ns[0]:g} to {ns[-1]:g}: give other n"
+        return Measurement.refused(reason, diagnostics=facts, **judged)
     rng = np.random.default_rng(seed)
     nearest = []
     for _ in range(DRAWS):
         again = _crossings(x, gap + error * rng.standard_normal(len(x)), slope)
         if again:
             nearest.append(min(again, key=lambda root: abs(root - roots[-1])))
-    found |= {
+    facts |= {
         "all_crossings": [math.exp(root) for root in roots],
         "below": "first" if gap[0] < 0 else "second",
         "above": "first" if gap[-1] < 0 else "second",
         "kept": len(nearest) / DRAWS,
     }
-    if len(nearest) < 0.95 * DRAWS:
-        return _refused("the errors leave open whether the basins cross: measure with a smaller target", found)
+    if len(nearest) < policy.least_crossing * DRAWS:
+        reason = "the errors leave open whether the basins cross: measure with a smaller target"
+        return Measurement.refused(reason, diagnostics=facts, **judged)
     value = math.exp(roots[-1])
     lines = _crossings(x, gap, slope, straight=True)
     coarse = min((abs(root - roots[-1]) for root in lines), default=float(x[-1] - x[0]))
     spread = math.hypot(float(np.std(nearest, ddof=1)), coarse)
-    return Measurement(value, value * spread, Status.OK, found, error_kind="mcse", name="n at which the basins cross")
+    return Measurement(value, value * spread, Status.OK, facts, **judged)
 
 
 def _crossings(x: np.ndarray, gap: np.ndarray, slope: float, straight: bool = False) -> list[float]:
-    """The zeros in x = log n of n·slope + a curve through gap − n·slope that has no wiggles of its own."""
+    """The zeros in x = log n of n·slope plus a monotone interpolation of gap − n·slope."""
     from scipy.interpolate import PchipInterpolator
 
     rest = gap - slope * np.exp(x)
@@ -110,19 +130,3 @@ def _crossings(x: np.ndarray, gap: np.ndarray, slope: float, straight: bool = Fa
     places = np.flatnonzero(height[:-1] * height[1:] < 0)
     rise = height[places + 1] - height[places]
     return list(fine[places] - height[places] * (fine[places + 1] - fine[places]) / rise)
-
-
-def _number(result: Measurement) -> float:
-    return float(np.asarray(result.estimate))
-
-
-def _refused(reason: str, found: dict[str, Any]) -> Measurement:
-    return Measurement(
-        math.nan,
-        math.nan,
-        Status.REFUSED,
-        found,
-        error_kind="mcse",
-        reasons=[reason],
-        name="n at which the basins cross",
-    )

@@ -1,4 +1,4 @@
-"""Has the network found the Fourier features, and how far is it from where it began?
+"""Has the network learned the Fourier features, and how far is it from its initialisation?
 
 Power of each unit at each frequency :math:`2\\pi k/p`, the share of the strongest one, weight norm, and how much the
 neural tangent kernel has turned since initialisation,
@@ -9,16 +9,16 @@ and growing as it becomes rich (Cullen et al. 2026, section 5).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from phasecast.core.errors import BadInput
 from phasecast.grokking.analysis.curves import alive
 from phasecast.grokking.theory.pair_features import Params, centred, checked_pairs, checked_weights, hidden
 
 
-def power(block: Any) -> np.ndarray:
+def power(block: ArrayLike) -> np.ndarray:
     """Spectral power of the columns of ``block`` (p, K) at k = 0, …, (p−1)/2, shape ((p+1)/2, K).
 
     With both signs of k together, so that a column's powers add up to its squared norm.
@@ -32,11 +32,11 @@ def power(block: Any) -> np.ndarray:
     return squared
 
 
-def best_frequency(*blocks: Any) -> tuple[np.ndarray, np.ndarray]:
+def best_frequency(*blocks: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     """For each unit, the frequency k ≥ 1 with most power over the blocks together, and its share of all their power.
 
-    The constant (k = 0) counts as power outside: a pure Fourier feature has share one. A unit without weights has
-    share zero.
+    The constant (k = 0) counts towards all power only: a pure Fourier feature has share one. A unit without weights
+    has share zero.
     """
     powers = np.sum([power(block) for block in blocks], axis=0)
     best = powers[1:].argmax(axis=0) + 1
@@ -66,7 +66,7 @@ class NeuronSpectra:
 
 
 def neuron_spectra(params: Params, p: int) -> NeuronSpectra:
-    """Fourier spectra of the rows of W and of V; the constant that a unit may move from a to b is taken out first.
+    """Fourier spectra of the rows of W and of V, after removing the constant that a unit may move from a to b.
 
     Adding c to W[a] for all a and taking it from W[p+b] changes nothing that the network computes, so both halves are
     given the same mean.
@@ -93,7 +93,7 @@ def weight_norm(params: Params) -> float:
     return float(np.sqrt(sum(np.sum(np.asarray(leaf, dtype=float) ** 2) for leaf in params.values())))
 
 
-def kernel_change(before: Params, after: Params, tokens: Any, p: int) -> float:
+def kernel_change(before: Params, after: Params, tokens: ArrayLike, p: int) -> float:
     """1 − alignment of the centred neural tangent kernels at two parameters, on the pairs ``tokens``.
 
     The kernels have (np)² entries and are never formed: ⟨Θ₀, Θ⟩ = ‖J₀ᵀJ‖², which the two row look-ups reduce to
@@ -145,7 +145,7 @@ def _inner(one: _Layer, two: _Layer, pairs: np.ndarray) -> float:
             f1, f2, q1, q2 = one.features[rows], two.features[rows], one.slopes[rows], two.slopes[rows]
             squares += (q1.T @ q2) ** 2
             mixed += float(np.sum((f1.T @ q2) ** 2 @ masses[1]) + np.sum(masses[0] @ (q1.T @ f2) ** 2))
-    seen = [layer.slopes * hidden(layer.through, pairs, p) for layer in (one, two)]
+    through = [layer.slopes * hidden(layer.through, pairs, p) for layer in (one, two)]
     lengths = [np.sum(layer.through**2, axis=0) for layer in (one, two)]
-    inner = squares - 2 / n * seen[0].T @ seen[1] + np.outer(*lengths) / n**2
+    inner = squares - 2 / n * through[0].T @ through[1] + np.outer(*lengths) / n**2
     return float(both + mixed + np.sum((one.V.T @ two.V) ** 2 * inner))

@@ -17,9 +17,9 @@ so that on the unit sphere every local maximum has one frequency and E = p/4.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from phasecast.core.errors import BadInput, whole_number
 from phasecast.grokking.theory.fourier_features import best_frequency
@@ -34,8 +34,9 @@ from phasecast.grokking.theory.pair_features import (
 )
 from phasecast.grokking.theory.ridge import ridge_solution
 
-CONVERGED = 1e-7  # the part of ∇E along the sphere, relative to 4E = w·∇E, at which an ascent has arrived
-LARGEST_SHIFT = 1e3  # in units of E; beyond it a step is smaller than rounding lets an energy rise
+CONVERGED = 1e-7  # ∇E along the sphere relative to 4E = w·∇E; the energy is then known to 1e-14, rounding
+SETTLED = 100 * CONVERGED  # of an ascent that ran out of steps: its energy is known to 1e-10
+LARGEST_SHIFT = 1e3  # in units of E; larger shifts make steps too small for the energy to rise beyond rounding
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ class Signal:
     residual: float
 
 
-def gradient_signal(params: Params, tokens: Any, labels: Any, p: int) -> Signal:
+def gradient_signal(params: Params, tokens: ArrayLike, labels: ArrayLike, p: int) -> Signal:
     """G_F of a network in training, for the summed loss (that of the mean loss is n times smaller)."""
     W, V = checked_weights(params, p)
     features = centred(hidden(W, checked_pairs(tokens, p), p) ** 2)
@@ -57,14 +58,14 @@ def gradient_signal(params: Params, tokens: Any, labels: Any, p: int) -> Signal:
     aligned = targets @ (targets.T @ features)
     size = float(np.linalg.norm(gradient) * np.linalg.norm(aligned))
     if size == 0:
-        raise BadInput("the gradient signal is zero: V is, or the data are fitted exactly", "use another checkpoint")
+        raise BadInput("the gradient signal is zero: V = 0, or the data are fitted exactly", "use another checkpoint")
     cosine = float(np.sum(gradient * aligned)) / size
     scale = float(np.sum(gradient * aligned) / np.sum(aligned**2))
-    rest = float(np.linalg.norm(gradient - scale * aligned) / np.linalg.norm(gradient))
-    return Signal(gradient, cosine, scale, rest)
+    residual = float(np.linalg.norm(gradient - scale * aligned) / np.linalg.norm(gradient))
+    return Signal(gradient, cosine, scale, residual)
 
 
-def ridge_signal(W: Any, tokens: Any, labels: Any, p: int, ridge: float) -> Signal:
+def ridge_signal(W: ArrayLike, tokens: ArrayLike, labels: ArrayLike, p: int, ridge: float) -> Signal:
     """G_F with the second layer at its ridge solution."""
     fitted = ridge_solution(W, tokens, labels, p, ridge)
     return gradient_signal({"W": W, "V": fitted.V}, tokens, labels, p)
@@ -79,7 +80,7 @@ def wide_scale(width: int, ridge: float, deviation: float) -> float:
     return ridge / (4 * width * deviation**4 + ridge) ** 2
 
 
-def energy(w: Any, tokens: Any, labels: Any, p: int) -> tuple[np.ndarray, np.ndarray]:
+def energy(w: ArrayLike, tokens: ArrayLike, labels: ArrayLike, p: int) -> tuple[np.ndarray, np.ndarray]:
     """E of each column of ``w`` (2p, K), shape (K,), and its gradient Xᵀ(2Xw ∘ ỸỸᵀ(Xw)²), shape (2p, K)."""
     pairs = checked_pairs(tokens, p)
     return _energy(np.asarray(w, dtype=float), pairs, centred(one_hot(labels, p)), inputs_of(pairs, p).T, p)
@@ -89,8 +90,8 @@ def _energy(
     w: np.ndarray, pairs: np.ndarray, targets: np.ndarray, transposed: np.ndarray, p: int
 ) -> tuple[np.ndarray, np.ndarray]:
     inner = hidden(w, pairs, p)
-    seen = targets.T @ inner**2
-    return np.sum(seen**2, axis=0) / 2, transposed @ (2 * inner * (targets @ seen))
+    aligned = targets.T @ inner**2
+    return np.sum(aligned**2, axis=0) / 2, transposed @ (2 * inner * (targets @ aligned))
 
 
 def fourier_energy(p: int, first: float, second: float) -> float:
@@ -114,12 +115,19 @@ class Ascent:
 
 
 def climb(
-    tokens: Any, labels: Any, p: int, *, starts: int = 64, steps: int = 3000, seed: int = 0, initial: Any = None
+    tokens: ArrayLike,
+    labels: ArrayLike,
+    p: int,
+    *,
+    starts: int = 64,
+    steps: int = 3000,
+    seed: int = 0,
+    initial: ArrayLike | None = None,
 ) -> Ascent:
     """Ascend E on the unit sphere from random starts, all at once, or from the columns of ``initial`` (2p, starts).
 
-    Each step is w ← (∇E + αw)/‖∇E + αw‖, the shifted power method for a form of degree four; α of a start grows when
-    its energy would fall and shrinks when it rises, so that energies never fall.
+    Each step is w ← (∇E + αw)/‖∇E + αw‖, the shifted power method for a form of degree four; α grows when the energy
+    would decrease and shrinks when it increases, so that energies never decrease.
     """
     whole_number("starts", starts, 1)
     pairs = checked_pairs(tokens, p)
@@ -128,7 +136,7 @@ def climb(
         initial = np.random.default_rng(seed).standard_normal((2 * p, starts))
     w = np.asarray(initial, dtype=float)
     if w.ndim != 2 or len(w) != 2 * p or not np.all(np.linalg.norm(w, axis=0) > 0):
-        raise BadInput(f"the starts have shape {w.shape}", f"give ({2 * p}, starts), none of them zero")
+        raise BadInput(f"the starts have shape {w.shape}", f"give ({2 * p}, starts), no column zero")
     w = w / np.linalg.norm(w, axis=0)
     value, slope = _energy(w, pairs, targets, transposed, p)
     shift = value.copy()
@@ -143,7 +151,7 @@ def climb(
         if np.all(_slope_along_sphere(w, value, slope) < CONVERGED):
             break
     frequencies, shares = best_frequency(w[:p], w[p:])
-    return Ascent(w, value, frequencies, shares, _slope_along_sphere(w, value, slope) < 100 * CONVERGED)
+    return Ascent(w, value, frequencies, shares, _slope_along_sphere(w, value, slope) < SETTLED)
 
 
 def _slope_along_sphere(w: np.ndarray, value: np.ndarray, slope: np.ndarray) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""What does the hidden layer see? Features of pairs of operands, centred as the loss centres them.
+"""What are the features of the hidden layer? Squares of sums of two rows of W, centred as the loss centres them.
 
 The network is f(x) = V (Wᵀx)² with x = (e_a, e_b), so that Wᵀx is a sum of two rows of W: W[a] + W[p+b]. The loss
 ½‖P⊥(Y − Ŷ)‖²/n removes the mean over the n examples (Cullen et al. 2026, sections 3.2 and 5).
@@ -7,16 +7,17 @@ The network is f(x) = V (Wᵀx)² with x = (e_a, e_b), so that Wᵀx is a sum of
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from phasecast.core.errors import BadInput
 
-Params = Mapping[str, Any]
+Params = Mapping[str, ArrayLike]
+"""W (2p, K) and V (p, K) by name."""
 
 
-def checked_pairs(tokens: Any, p: int) -> np.ndarray:
+def checked_pairs(tokens: ArrayLike, p: int) -> np.ndarray:
     """Pairs of operands (n, 2) of integers from 0 to p−1."""
     pairs = np.asarray(tokens)
     if pairs.ndim != 2 or pairs.shape[1] != 2 or len(pairs) < 2 or not np.issubdtype(pairs.dtype, np.integer):
@@ -38,7 +39,7 @@ def checked_weights(params: Params, p: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def hidden(W: np.ndarray, tokens: np.ndarray, p: int) -> np.ndarray:
-    """XW, shape (n, K): what enters the squares."""
+    """XW, shape (n, K): the inputs of the squares."""
     return W[tokens[:, 0]] + W[p + tokens[:, 1]]
 
 
@@ -47,11 +48,11 @@ def centred(rows: np.ndarray) -> np.ndarray:
     return rows - rows.mean(axis=0, keepdims=True)
 
 
-def one_hot(labels: Any, p: int) -> np.ndarray:
+def one_hot(labels: ArrayLike, p: int) -> np.ndarray:
     """Targets Y (n, p)."""
     labels = np.asarray(labels)
     if labels.ndim != 1 or not np.issubdtype(labels.dtype, np.integer) or labels.min() < 0 or labels.max() >= p:
-        raise BadInput("labels are not classes", f"give one integer from 0 to {p - 1} for each example")
+        raise BadInput("labels are not class numbers", f"give one integer from 0 to {p - 1} per example")
     return np.eye(p)[labels]
 
 

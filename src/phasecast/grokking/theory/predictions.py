@@ -4,25 +4,40 @@
 - tangent: half the rank of the centred Jacobian at the parameters, a lower bound on λ there (Theorem 5.1);
 - feature: ½ K_eff (3p−2), at most ½ p(n−1) (Theorem 5.5, with one more symmetry);
 - Gauss-Newton: :math:`\\hat\\lambda(n\\beta,\\gamma) = \\frac12\\sum_i n\\beta e_i/(n\\beta e_i + \\gamma)` with e the
-  eigenvalues of JᵀJ/n: what a sampler must find at this nβ and γ where the outputs are linear in the parameters.
+  eigenvalues of JᵀJ/n: what a sampler must give at this nβ and γ if the outputs are linear in the parameters.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from phasecast.coefficients.exact.coefficient import Coefficient
 from phasecast.coefficients.exact.jacobian_rank import Rank
 from phasecast.coefficients.exact.quadratic_networks import modular_addition
 from phasecast.core.errors import BadInput, whole_number
+from phasecast.core.policy import Policy, rule
 from phasecast.core.results import Measurement, Prediction, Status
 from phasecast.grokking.theory.pair_features import Params, centred, checked_pairs, checked_weights, hidden, inputs_of
 
 LARGEST_DENSE = 6000  # rows of a Gram matrix whose eigenvalues take less than a minute
-SOURCE = "quadratic potential under a Gaussian pull, with the Gauss-Newton matrix for the Hessian"
+SOURCE = "quadratic potential with a Gaussian localisation, with the Gauss-Newton matrix as the Hessian"
+
+
+@dataclass(frozen=True)
+class LanczosPolicy(Policy):
+    """When a trace from Lanczos vectors counts as converged in their number."""
+
+    largest_change: float = rule(
+        1e-3, "chosen, not derived: a thousandth of the value is below the error of every λ̂ it is compared with"
+    )
+
+
+POLICY = LanczosPolicy()
 
 
 def exact_lines(p: int, width: int, n: int, k_eff: int | None = None) -> dict[str, Coefficient]:
@@ -40,11 +55,11 @@ def exact_lines(p: int, width: int, n: int, k_eff: int | None = None) -> dict[st
     return lines
 
 
-def jacobian_eigenvalues(params: Params, tokens: Any, p: int, *, single: bool = False) -> np.ndarray:
+def jacobian_eigenvalues(params: Params, tokens: ArrayLike, p: int, *, single: bool = False) -> np.ndarray:
     """All eigenvalues of the smaller of J Jᵀ/n and JᵀJ/n, rising; J is the centred Jacobian of the outputs.
 
-    J is never formed. The larger matrix has the same eigenvalues and more zeros. ``single`` takes float32, four times
-    faster: enough for Gauss-Newton values at γ/nβ above 10⁻⁶ of the largest eigenvalue, not for a rank.
+    J is never formed. The larger matrix has the same eigenvalues and more zeros. ``single`` uses float32, four times
+    faster: accurate enough for Gauss-Newton values at γ/nβ above 10⁻⁶ of the largest eigenvalue, but not for a rank.
     """
     W, V = checked_weights(params, p)
     pairs = checked_pairs(tokens, p)
@@ -75,7 +90,7 @@ def _output_gram(inner: np.ndarray, V: np.ndarray, pairs: np.ndarray, p: int) ->
 
 
 def _weight_gram(inner: np.ndarray, V: np.ndarray, pairs: np.ndarray, p: int) -> np.ndarray:
-    """JᵀJ over all parameters, V first and then W, from the dense Jacobian, which is small where this is asked for."""
+    """JᵀJ over all parameters, V first and then W, from the dense Jacobian, which is small when this is used."""
     n, width = inner.shape
     rows, places = np.arange(n), np.arange(p)
     by_V = np.zeros((n, p, p, width), inner.dtype)
@@ -89,40 +104,40 @@ def _weight_gram(inner: np.ndarray, V: np.ndarray, pairs: np.ndarray, p: int) ->
 
 
 def rank_from_eigenvalues(eigenvalues: np.ndarray, n: int, p: int) -> Rank:
-    """The rank of J from the eigenvalues of its Gram matrix, and how clear it is; ``gap`` is of singular values."""
+    """The rank of J from the eigenvalues of its Gram matrix, and how clear it is (``gap`` of singular values)."""
     values = np.sort(np.abs(np.asarray(eigenvalues, dtype=float)))[::-1]
     rank = int(np.sum(values > len(values) * np.finfo(float).eps * values[0]))
     gap = math.sqrt(values[rank - 1] / values[rank]) if 0 < rank < len(values) and values[rank] > 0 else math.inf
     return Rank(rank, (n * p, len(values)), False, gap)
 
 
-def gauss_newton(eigenvalues: Any, nbeta: float, gamma: float, nonlinear: float = 0.0) -> Prediction:
-    """λ̂ at nβ and γ from the eigenvalues of JᵀJ/n; a share :func:`nonlinearity` of it is its systematic width.
+def gauss_newton(eigenvalues: ArrayLike, nbeta: float, gamma: float, nonlinear: float = 0.0) -> Prediction:
+    """λ̂ at nβ and γ from the eigenvalues of JᵀJ/n; ``nonlinear`` times it (:func:`nonlinearity`) is its systematic.
 
-    It depends on nβ/γ alone, and is what a sampler finds only if γ keeps the chains where the outputs are linear: on
-    p = 23, K = 128 after memorising, at nβ/γ = 6, it is 263, and HMC finds 266 at γ = 500 but 583 at γ = 5.
+    It depends on nβ/γ alone, and a sampler gives it only if γ keeps the chains where the outputs are linear: for
+    p = 23, K = 128 after memorising, at nβ/γ = 6, it is 263, and HMC gives 266 at γ = 500 but 583 at γ = 5.
 
     >>> gauss_newton([2.0, 0.5, 0.0], nbeta=10, gamma=5).value
     0.65
     """
     _check(nbeta, gamma)
     if not nonlinear >= 0:
-        raise BadInput(f"nonlinear is {nonlinear:g}", "give a share, 0 for outputs that are linear")
+        raise BadInput(f"nonlinear is {nonlinear:g}", "give a fraction, 0 for outputs that are linear")
     scaled = nbeta * np.clip(np.asarray(eigenvalues, dtype=float), 0, None)
     value = 0.5 * float(np.sum(scaled / (scaled + gamma)))
     return Prediction(
         value,
-        regime=f"nβ = {nbeta:g}, γ = {gamma:g}; outputs linear in the parameters within reach of the pull",
+        regime=f"nβ = {nbeta:g}, γ = {gamma:g}; outputs linear in the parameters within the reach of γ",
         source=SOURCE,
         systematic=nonlinear * value,
         name="Gauss-Newton λ̂",
     )
 
 
-def nonlinearity(params: Params, tokens: Any, p: int, gamma: float, *, draws: int = 32, seed: int = 0) -> float:
-    """How far the outputs are from linear within reach of the pull: E‖Δf − JΔw‖²/E‖JΔw‖² under Δw ~ N(0, 1/γ).
+def nonlinearity(params: Params, tokens: ArrayLike, p: int, gamma: float, *, draws: int = 32, seed: int = 0) -> float:
+    """How far the outputs are from linear within the reach of γ: E‖Δf − JΔw‖²/E‖JΔw‖² under Δw ~ N(0, 1/γ).
 
-    Well below one, the Gauss-Newton value is that of the network; near one or above, it is not.
+    Well below one, the Gauss-Newton value applies to the network; near one or above, it does not.
     """
     _check(1.0, gamma)
     W, V = checked_weights(params, p)
@@ -140,12 +155,20 @@ def nonlinearity(params: Params, tokens: Any, p: int, gamma: float, *, draws: in
 
 
 def gauss_newton_sampled(
-    params: Params, tokens: Any, p: int, nbeta: float, gamma: float, *, probes: int = 16, depth: int = 40, seed: int = 0
+    params: Params,
+    tokens: ArrayLike,
+    p: int,
+    nbeta: float,
+    gamma: float,
+    *,
+    probes: int = 16,
+    depth: int = 40,
+    seed: int = 0,
 ) -> Measurement:
     """The same for networks too large for all eigenvalues: ½ tr[A(A + γ/nβ)⁻¹] by Lanczos from random signs.
 
-    Each probe z gives zᵀf(JJᵀ/n)z through the ``depth`` Lanczos vectors that it spans (Ubaru, Chen & Saad 2017), and
-    the error is that over the probes. What another third of the depth changes is added.
+    Each probe z gives zᵀf(JJᵀ/n)z from the ``depth`` Lanczos vectors that it spans (Ubaru, Chen & Saad 2017). The error
+    is that over the probes, combined with the change that the last third of the depth makes.
     """
     _check(nbeta, gamma)
     whole_number("probes", probes, 2)
@@ -174,8 +197,8 @@ def gauss_newton_sampled(
     samples, change = sizes * values / 2, float(np.mean(sizes * (values - shallow) / 2))
     value, error = float(samples.mean()), float(samples.std(ddof=1) / math.sqrt(probes))
     reasons = []
-    if abs(change) > max(error, 1e-3 * value):
-        reasons = [f"a third more Lanczos vectors change it by {change:.2g}: use a larger depth"]
+    if abs(change) > max(error, POLICY.largest_change * value):
+        reasons = [f"the last third of the Lanczos vectors changes it by {change:.2g}: use a larger depth"]
     return Measurement(
         value,
         math.hypot(error, change),
@@ -183,10 +206,13 @@ def gauss_newton_sampled(
         {"probes": probes, "depth": depth, "change": change},
         reasons=reasons,
         name="Gauss-Newton λ̂",
+        policy=POLICY.plain(),
     )
 
 
-def _lanczos(apply: Any, start: np.ndarray, depth: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _lanczos(
+    apply: Callable[[np.ndarray], np.ndarray], start: np.ndarray, depth: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Tridiagonal matrices (probes, depth) and (probes, depth − 1) of a symmetric map, and the squared starts."""
     probes = start.shape[1]
     start = centred(start)
@@ -214,4 +240,4 @@ def _quadrature(diagonal: np.ndarray, beside: np.ndarray, nbeta: float, gamma: f
 
 def _check(nbeta: float, gamma: float) -> None:
     if not (nbeta > 0 and gamma > 0):
-        raise BadInput(f"nbeta = {nbeta:g}, gamma = {gamma:g}", "give positive numbers")
+        raise BadInput(f"nbeta = {nbeta:g}, gamma = {gamma:g}", "use positive numbers")

@@ -1,19 +1,19 @@
-"""How well does the network do with its first layer frozen? The ridge solution of the second layer, and its λ.
+"""How well does a network with a frozen first layer do? The ridge solution of the second layer, and its λ.
 
 .. math:: V_{\\rm ridge} = (\\tilde F^\\top\\tilde F + \\eta I)^{-1}\\tilde F^\\top\\tilde Y
 
 (Cullen et al. 2026, eq. 4), with F̃ and Ỹ centred features and targets of the training set. The loss is quadratic in V,
-so λ over V alone is ½ p rank F̃ at every η and whether or not it interpolates (Theorem 5.2, with the rank of the
-centred features on the examples seen). η belongs to the summed loss ½‖·‖²; a decay s of a mean loss is η = n s.
+so λ over V alone is ½ p rank F̃ for every η, whether or not it interpolates (Theorem 5.2, with the rank of the centred
+features of the training examples). η belongs to the summed loss ½‖·‖²; a weight decay s of a mean loss is η = n s.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from phasecast.coefficients.exact.coefficient import Coefficient
 from phasecast.coefficients.exact.jacobian_rank import float_rank
@@ -44,17 +44,22 @@ class RidgeSolution:
 
 
 def ridge_solution(
-    W: Any, tokens: Any, labels: Any, p: int, ridge: float, validation: tuple[Any, Any] | None = None
+    W: ArrayLike,
+    tokens: ArrayLike,
+    labels: ArrayLike,
+    p: int,
+    ridge: float,
+    validation: tuple[ArrayLike, ArrayLike] | None = None,
 ) -> RidgeSolution:
-    """V_ridge for the frozen first layer ``W`` (2p, K), and what it achieves.
+    """V_ridge for the frozen first layer ``W`` (2p, K), with its accuracies.
 
     Parameters
     ----------
     ridge: η > 0 of the summed loss.
-    validation: pairs and labels that were not trained on; without them the validation accuracy is NaN.
+    validation: held-out pairs and labels; without them the validation accuracy is NaN.
     """
     if not ridge > 0:
-        raise BadInput(f"the ridge parameter is {ridge:g}", "use a positive number; 1e-9 is nearly none")
+        raise BadInput(f"ridge is {ridge:g}", "use a positive number, e.g. 1e-9 for almost no ridge")
     W, pairs = np.asarray(W, dtype=float), checked_pairs(tokens, p)
     raw = hidden(W, pairs, p) ** 2
     features, targets = centred(raw), one_hot(labels, p)
@@ -63,15 +68,15 @@ def ridge_solution(
     V = (right.T * shrunk @ (left.T @ centred(targets))).T
     mean_feature, mean_target = raw.mean(axis=0), targets.mean(axis=0)
 
-    def accuracy(where: np.ndarray, truth: Any) -> float:
+    def accuracy(where: np.ndarray, truth: ArrayLike) -> float:
         outputs = (hidden(W, where, p) ** 2 - mean_feature) @ V.T + mean_target
         return float(np.mean(outputs.argmax(axis=1) == np.asarray(truth)))
 
-    rest = centred(targets) - features @ V.T
+    residual = centred(targets) - features @ V.T
     return RidgeSolution(
         V=V,
         ridge=float(ridge),
-        residual=float(np.linalg.norm(rest) / np.linalg.norm(centred(targets))),
+        residual=float(np.linalg.norm(residual) / np.linalg.norm(centred(targets))),
         train_accuracy=accuracy(pairs, labels),
         val_accuracy=accuracy(checked_pairs(validation[0], p), validation[1]) if validation else float("nan"),
         coefficient=second_layer_coefficient(features, p),

@@ -1,68 +1,73 @@
-"""When does it generalise? A small network learns the table of a rule, first by heart and, if all goes well, by rule.
+"""When does a network generalise? A small network first memorises part of the table of a rule, then learns the rule.
 
-One training, with its losses and accuracies along the way, the weights at checkpoints, when each accuracy was reached,
-the grokking severity and the effective width; at each checkpoint λ̂ on the training rows, as a paper samples it beside
-it, and what else shows how the network changes; when each curve changed, and in which order.
+One training: losses and accuracies along the way, the weights at checkpoints, when each accuracy was reached, the
+grokking severity and the effective width; at each checkpoint λ̂ on the training rows, calibrated and with the paper's
+settings, and other measures of the network; when each curve changed, and in which order.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
 
 from phasecast.coefficients.llc.options import LLCOptions
+from phasecast.core.answers import Answer
 from phasecast.core.errors import BadInput
-from phasecast.core.results import Comparison, Measurement, Prediction, Result, Status
+from phasecast.core.results import Comparison, Measurement, Prediction, Status
 from phasecast.grokking.analysis.checkpoint_measures import OBSERVED, observe
 from phasecast.grokking.analysis.curves import crossings, effective_width, grokking_severity
-from phasecast.grokking.analysis.timeline import Story, in_words, tell
-from phasecast.grokking.networks import Network, mlp, quadratic, transformer
+from phasecast.grokking.analysis.timeline import Timeline, narrate, timeline
+from phasecast.grokking.networks import Network, Params, mlp, quadratic, transformer
 from phasecast.grokking.tasks import Task, split, task
 from phasecast.grokking.theory.predictions import exact_lines
 from phasecast.grokking.theory.ridge import ridge_solution
-from phasecast.grokking.training import CURVES, Piece, checkpoint_steps, train
+from phasecast.grokking.training import CURVES, Piece, State, checkpoint_steps, train
 from phasecast.lab.recipe import Captioned, Chunk, Conclusion, Recipe
 from phasecast.lab.spec import Spec
-from phasecast.lab.tables import Table
+from phasecast.lab.tables import Rows, Table
 from phasecast.studies.grokking.checkpoint_llc import PAPER_CHAINS, PAPER_SGLD, CheckpointLLC
+from phasecast.studies.grokking.trainings import REFUSED, STATUSES
 
 if TYPE_CHECKING:
     import xarray as xr
 
-STATUSES = (Status.OK, Status.WARNING, Status.REFUSED)
+SMALLEST_RIDGE = 1e-9  # per training row, if the weight decay is smaller: the ridge solution needs a positive one
 MEASURED = ("value", "error", "status", "paper_value", "paper_error")
 CHAINS, TARGET = 4, 0.02  # of λ̂ at a checkpoint: 2% is small beside its changes during training
 
 
 class Grokking(Spec):
-    """What is learned, by what, and how."""
+    """The task, the network and how it is trained."""
 
     task: Literal["addition", "subtraction", "multiplication", "division", "permutations", "sparse_parity"] = Field(
         "addition", description="the rule"
     )
     p: int = Field(23, ge=3, le=200, description="modulus of the modular rules")
-    degree: int = Field(5, ge=2, le=5, description="things that permutations permute")
+    degree: int = Field(5, ge=2, le=5, description="elements that the permutations permute")
     bits: int = Field(10, ge=2, le=16, description="bits of sparse parity")
-    relevant: int = Field(3, ge=1, le=16, description="bits that the parity is of")
-    network: Literal["quadratic", "mlp", "transformer"] = Field("quadratic", description="what learns")
-    width: int = Field(128, ge=1, le=65536, description="hidden units; the width of the stream of a transformer")
-    activation: str | None = Field(None, description="of the hidden units; null for the network's own")
-    fraction: float = Field(0.4, description="share of the rows to train on")
+    relevant: int = Field(3, ge=1, le=16, description="bits that enter the parity")
+    network: Literal["quadratic", "mlp", "transformer"] = Field("quadratic", description="the network")
+    width: int = Field(
+        128, ge=1, le=65536, description="hidden units; for a transformer, the width of its residual stream"
+    )
+    activation: str | None = Field(None, description="of the hidden units; defaults to that of the network")
+    fraction: float = Field(0.4, description="fraction of the rows to train on")
     lr: float = Field(1e-3, gt=0, description="learning rate")
     weight_decay: float = Field(1e-4, ge=0, description="coefficient of the L2 term, or of AdamW's decay")
     batch: int | None = Field(None, ge=2, description="rows of a minibatch; null for all")
     steps: int = Field(6000, ge=1, le=10_000_000, description="steps of training")
     optimiser: Literal["adam", "adamw", "sgd"] = Field("adam", description="adam has the L2 term in the gradient")
     log_every: int = Field(20, ge=1, description="steps between logged losses and accuracies")
-    checkpoints: int = Field(20, ge=2, le=1000, description="about how many times weights are kept")
-    llc: bool = Field(True, description="whether to sample λ̂ at each checkpoint, and to look at the weights there")
+    checkpoints: int = Field(20, ge=2, le=1000, description="approximate number of checkpoints")
+    llc: bool = Field(True, description="whether to sample λ̂ and measure the weights at each checkpoint")
     nbeta: float = Field(30.0, gt=0, description="inverse temperature nβ of λ̂; 30 is the paper's")
-    gamma: float = Field(5.0, gt=0, description="pull γ of λ̂ towards the checkpoint; 5 is the paper's")
-    sampler: Literal["langevin", "hmc"] = Field("langevin", description="how λ̂ is sampled; hmc is exact and slower")
-    paper_mode: bool = Field(True, description="whether to sample λ̂ also as the paper does, by SGLD with ε = 1e-4")
+    gamma: float = Field(5.0, gt=0, description="localisation γ of λ̂ around the checkpoint; 5 is the paper's")
+    sampler: Literal["langevin", "hmc"] = Field("langevin", description="sampler of λ̂; hmc is exact and slower")
+    paper_mode: bool = Field(True, description="whether to sample λ̂ also with the paper's settings, SGLD with ε = 1e-4")
 
     @model_validator(mode="after")
     def _possible(self) -> Self:
@@ -70,7 +75,7 @@ class Grokking(Spec):
         network_of(self, table)
         rows = len(split(table, self.fraction, self.seed)[0])
         if self.batch is not None and self.batch > rows:
-            raise BadInput(f"a batch of {self.batch} is larger than the {rows} training rows", f"use at most {rows}")
+            raise BadInput(f"batch = {self.batch} is larger than the {rows} training rows", f"use at most {rows}")
         return self
 
 
@@ -83,7 +88,7 @@ def network_of(spec: Grokking, table: Task) -> Network:
     """The network of a spec."""
     if spec.network == "transformer":
         if spec.activation is not None:
-            raise BadInput("the transformer has activations of its own", "leave activation at null")
+            raise BadInput("the transformer has fixed activations", "leave activation at null")
         return transformer(table, spec.width)
     if spec.network == "mlp":
         return mlp(table, spec.width, activation=spec.activation or "relu")
@@ -91,16 +96,16 @@ def network_of(spec: Grokking, table: Task) -> Network:
 
 
 def observable(spec: Grokking) -> bool:
-    """Whether the network is the one that the theory is about, on pairs modulo p."""
+    """Whether the theory applies: the quadratic network on pairs modulo p."""
     square = spec.network == "quadratic" and spec.activation in (None, "square")
     return spec.llc and square and spec.task in ("addition", "subtraction", "multiplication", "division")
 
 
-def work(spec: Grokking, state: Any) -> Iterator[Chunk]:
-    """A piece of the training a chunk; at a checkpoint its weights are kept, and λ̂ is sampled if asked for."""
+def work(spec: Grokking, state: State | None) -> Iterator[Chunk]:
+    """One chunk per piece of the training; a checkpoint adds its weights and, with ``llc``, λ̂ and other measures."""
     table = table_of(spec)
     network = network_of(spec, table)
-    watch = Watch(spec, table, network) if spec.llc else None
+    measures = CheckpointMeasures(spec, table, network) if spec.llc else None
     pieces = train(
         table,
         network,
@@ -120,13 +125,13 @@ def work(spec: Grokking, state: Any) -> Iterator[Chunk]:
         rows: dict[str, Any] = {"curves": curves}
         if piece.at_checkpoint:
             rows["checkpoints"] = _checkpoint_row(network, piece)
-            if watch is not None:
-                rows |= watch.rows(piece)
+            if measures is not None:
+                rows |= measures.rows(piece)
         yield Chunk(piece.state, rows, piece.number, piece.total, _metric(curves, rows))
 
 
 def _metric(curves: Mapping[str, np.ndarray], rows: Mapping[str, Any]) -> tuple[str, float] | None:
-    """What the progress bar shows: the newest λ̂, or else the validation accuracy."""
+    """The number for the progress bar: the newest λ̂, or else the validation accuracy."""
     if "llc" in rows and np.isfinite(rows["llc"]["value"][0]):
         return "λ̂", float(rows["llc"]["value"][0])
     accuracy = curves["validation_accuracy"]
@@ -140,7 +145,7 @@ def _checkpoint_row(network: Network, piece: Piece) -> dict[str, Any]:
     return {"step": np.array([piece.step]), "k_eff": np.array([alive]), **weights}
 
 
-class Watch:
+class CheckpointMeasures:
     """λ̂ and the other numbers at checkpoints, on the training rows; compiled once."""
 
     def __init__(self, spec: Grokking, table: Task, network: Network):
@@ -150,21 +155,21 @@ class Watch:
         self.first = network.init(spec.seed)
         self.sampled = CheckpointLLC(network, self.tokens, self.labels, precision="float32")
 
-    def rows(self, piece: Piece) -> dict[str, Any]:
+    def rows(self, piece: Piece) -> Rows:
         """The rows of the tables ``llc`` and ``along`` for a checkpoint."""
         params = {name: np.asarray(leaf) for name, leaf in piece.params().items()}
-        if not all(np.isfinite(leaf).all() for leaf in params.values()):  # broken down: nothing to look at
-            sampled = dict.fromkeys(MEASURED, np.nan) | {"status": STATUSES.index(Status.REFUSED)}
-            seen = {str(name): np.nan for name in OBSERVED}
+        if not all(np.isfinite(leaf).all() for leaf in params.values()):  # diverged: nothing to measure
+            sampled = dict.fromkeys(MEASURED, np.nan) | {"status": REFUSED}
+            observed = {str(name): np.nan for name in OBSERVED}
         else:
             sampled = self._llc(params)
-            seen = self._along(params) if observable(self.spec) else {}
-        found = {"llc": _row(piece.step, sampled)}
+            observed = self._observed(params) if observable(self.spec) else {}
+        tables = {"llc": _row(piece.step, sampled)}
         if observable(self.spec):
-            found["along"] = _row(piece.step, seen)
-        return found
+            tables["along"] = _row(piece.step, observed)
+        return tables
 
-    def _llc(self, params: Any) -> dict[str, float]:
+    def _llc(self, params: Params) -> dict[str, float]:
         """λ̂ on the training rows, and as the paper samples it; not ok where the checkpoint is not a minimum yet."""
         spec = self.spec
         options = LLCOptions(
@@ -178,7 +183,7 @@ class Watch:
             row |= {"paper_value": paper.estimate, "paper_error": paper.error}
         return {name: float(np.asarray(row.get(name, np.nan))) for name in MEASURED}
 
-    def _along(self, params: Any) -> dict[str, float]:
+    def _observed(self, params: Params) -> dict[str, float]:
         spec = self.spec
         return observe(params, self.first, self.tokens, self.labels, spec.p, nbeta=spec.nbeta, gamma=spec.gamma)
 
@@ -200,7 +205,7 @@ def layout(spec: Grokking) -> Mapping[str, Table]:
         "checkpoints": Table(
             "checkpoint",
             {"step": (), "k_eff": (), **{f"weights.{name}": axes for name, axes in weights.items()}},
-            meanings={"k_eff": "hidden units alive; −1 where the network has no read-out of units"},
+            meanings={"k_eff": "hidden units in use; −1 if the network has no read-out of units"},
             dtypes={"step": "int64", "k_eff": "int64", **{f"weights.{name}": "float32" for name in weights}},
             rows_per_chunk=1,
         ),
@@ -215,109 +220,129 @@ def layout(spec: Grokking) -> Mapping[str, Table]:
 
 
 def conclude(spec: Grokking, results: xr.DataTree) -> Conclusion:
-    curves, seen = _curves(results)
-    step = curves["step"]
-    train_accuracy, validation_accuracy = (curves[name][seen] for name in CURVES[2:])
-    times = crossings(step[seen], train_accuracy, validation_accuracy)
-    severity = grokking_severity(step[seen], train_accuracy, validation_accuracy)
+    curves, finite = _curves(results)
+    step, diverged = curves["step"], None if finite.all() else int(curves["step"][~finite][0])
+    train_accuracy, validation_accuracy = (curves[name][finite] for name in CURVES[2:])
+    times = crossings(step[finite], train_accuracy, validation_accuracy)
+    severity = grokking_severity(step[finite], train_accuracy, validation_accuracy)
     alive = int(results["checkpoints"].to_dataset()["k_eff"].values[-1])
-    answers: dict[str, Result] = {}
-    if not seen.all():
+    answers: list[Answer] = []
+    if diverged is not None:
         reason = (
-            f"the loss is not a number any more at step {int(step[~seen][0])}, what was before it is kept; "
+            f"the loss is NaN at step {diverged}, earlier results are kept; "
             f"try a smaller learning rate than {spec.lr:g}"
         )
-        answers["training"] = Measurement(
-            np.nan, np.nan, Status.REFUSED, error_kind="quadrature", reasons=[reason], name="final training loss"
-        )
+        loss = Measurement.refused(reason, error_kind="exact", name="final training loss")
+        answers.append(Answer("training-loss", loss, "training"))
     for name, time in times.items():
         if time is not None:
-            answers[name] = Measurement(time, spec.log_every / 2, error_kind="quadrature", name=f"step of {name}")
-    answers["gsm"] = severity
-    numbers: dict[str, Any] = {
+            first = Measurement(time, spec.log_every / 2, error_kind="resolution", name=f"step of {name}")
+            answers.append(Answer(name, first, name))
+    answers.append(Answer("gsm", severity, "gsm"))
+    numbers: dict[str, float | int | None] = {
         **times,
-        "gsm": float(np.asarray(severity.estimate)) if severity.status is Status.OK else None,
-        "k_eff": alive if alive >= 0 and seen.all() else None,
+        "gsm": float(severity) if severity.status is Status.OK else None,
+        "k_eff": alive if alive >= 0 and diverged is None else None,
         "train_accuracy": float(train_accuracy[-1]),
         "val_accuracy": float(validation_accuracy[-1]),
-        "train_loss": float(curves["train_loss"][seen][-1]),
-        "val_loss": float(curves["validation_loss"][seen][-1]),
+        "train_loss": float(curves["train_loss"][finite][-1]),
+        "val_loss": float(curves["validation_loss"][finite][-1]),
         "steps": int(step[-1]),
         "width": spec.width,
-        "diverged": None if seen.all() else int(step[~seen][0]),
+        "diverged": diverged,
     }
-    story = told(results) if spec.llc and seen.all() else None
-    if story is not None:
-        answers |= {f"transition of {name}": found for name in story.transitions if (found := story.when(name))}
+    changes = timeline_of(results) if spec.llc and diverged is None else None
+    if changes is not None:
+        for name in changes.transitions:
+            if (change := changes.when(name)) is not None:
+                answers.append(Answer("transition", change, f"transition of {change.name}", {"curve": name}))
         numbers |= _numbers_of(results["llc"].to_dataset())
-        answers |= _beside_theory(spec, results, alive)
-        if story.mirrored is not None and story.mirrored.status is not Status.REFUSED:
-            answers["ρ of λ̂ and validation loss"] = story.mirrored
-    return Conclusion(answers, in_words(numbers, story, f"the rule ({spec.task})"), numbers)
+        answers += _beside_theory(spec, results, alive)
+        if changes.mirrored is not None and changes.mirrored.status is not Status.REFUSED:
+            answers.append(Answer("mirror-correlation", changes.mirrored, "ρ of λ̂ and validation loss"))
+    return Conclusion(answers, narrate(numbers, changes, f"the rule ({spec.task})"), numbers)
 
 
 def _curves(results: xr.DataTree) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """The logged curves, and where they are numbers."""
+    """The logged curves, and where they are finite."""
     logged = results["curves"].to_dataset()
     curves = {name: logged[name].values for name in ("step", *CURVES)}
     return curves, np.isfinite(curves["train_loss"])
 
 
-def told(results: xr.DataTree) -> Story:
-    """When each curve of a run changed."""
-    kept, sampled = results["checkpoints"].to_dataset(), results["llc"].to_dataset()
-    others: dict[str, Any] = {"step": kept["step"].values}
-    if kept["k_eff"].values[-1] >= 0:
-        others["K_eff"] = kept["k_eff"].values
+def timeline_of(results: xr.DataTree) -> Timeline:
+    """When each curve of a run changed; remembered, because conclusion, figures and page each need it."""
+    checkpoints, sampled = results["checkpoints"].to_dataset(), results["llc"].to_dataset()
+    others = {"step": checkpoints["step"].values}
+    if checkpoints["k_eff"].values[-1] >= 0:
+        others["k_eff"] = checkpoints["k_eff"].values
     if "along" in results.children:
-        others["Fourier share"] = results["along"].to_dataset()["fourier_share"].values
+        others["fourier_share"] = results["along"].to_dataset()["fourier_share"].values
     llc = {name: sampled[name].values for name in ("step", "value", "error")}
-    return tell(
-        _curves(results)[0], others, {**llc, "usable": sampled["status"].values < STATUSES.index(Status.REFUSED)}
-    )
+    llc["usable"] = sampled["status"].values < REFUSED
+    return _timeline(_frozen(_curves(results)[0]), _frozen(others), _frozen(llc))
+
+
+FrozenColumns = tuple[tuple[str, str, bytes], ...]
+
+
+def _frozen(columns: Mapping[str, np.ndarray]) -> FrozenColumns:
+    """Columns as a key of a cache: name, dtype and bytes of each."""
+    return tuple((name, column.dtype.str, column.tobytes()) for name, column in columns.items())
+
+
+@lru_cache(maxsize=8)
+def _timeline(*tables: FrozenColumns) -> Timeline:
+    return timeline(*({name: np.frombuffer(data, dtype) for name, dtype, data in columns} for columns in tables))
 
 
 def _numbers_of(sampled: xr.Dataset) -> dict[str, float | None]:
-    usable = sampled["value"].values[sampled["status"].values < STATUSES.index(Status.REFUSED)]
+    usable = sampled["value"].values[sampled["status"].values < REFUSED]
     return {
         "llc_peak": float(usable.max()) if len(usable) else None,
         "llc_last": float(usable[-1]) if len(usable) else None,
     }
 
 
-def _beside_theory(spec: Grokking, results: xr.DataTree, alive: int) -> dict[str, Result]:
-    """What theory says of the first and the last weights, beside what was measured there.
+def _beside_theory(spec: Grokking, results: xr.DataTree, alive: int) -> list[Answer]:
+    """What theory predicts for the first and the last weights, compared with the measurements there.
 
-    The pull γ keeps λ̂ below the exact λ, which is its limit at γ → 0, so that bounds it. The memorising basin of the
-    first weights is ridge regression on what they see; λ over V alone there is the lazy value.
+    λ̂ at γ > 0 lies below the exact λ, its limit for γ → 0, which is therefore an upper bound. The memorising basin of
+    the first weights is ridge regression on their features; λ over V alone there is the lazy value.
     """
     if not (observable(spec) and spec.task == "addition"):
-        return {}
+        return []
     table = table_of(spec)
     rows, others = split(table, spec.fraction, spec.seed)
     lines = exact_lines(spec.p, spec.width, len(rows), max(1, alive))
-    kept, sampled = results["checkpoints"].to_dataset(), results["llc"].to_dataset()
-    ridge = len(rows) * max(spec.weight_decay, 1e-9)
-    part = (table.tokens[rows], table.labels[rows])
-    fitted = ridge_solution(
-        kept["weights.W"].values[0], *part, spec.p, ridge, (table.tokens[others], table.labels[others])
-    )
-    rank = Measurement(float(fitted.coefficient.value), 0.0, error_kind="quadrature")
-    answers: dict[str, Result] = {
-        "λ of V alone at the ridge solution": Comparison(lines["lazy"], rank),
-        "accuracy of the ridge solution, training rows": _share(fitted.train_accuracy, len(rows)),
-        "accuracy of the ridge solution, other rows": _share(fitted.val_accuracy, len(others)),
-    }
-    if sampled["status"].values[-1] < STATUSES.index(Status.REFUSED):
+    checkpoints, sampled = results["checkpoints"].to_dataset(), results["llc"].to_dataset()
+    ridge = len(rows) * max(spec.weight_decay, SMALLEST_RIDGE)
+    part, held_out = ((table.tokens[chosen], table.labels[chosen]) for chosen in (rows, others))
+    fitted = ridge_solution(checkpoints["weights.W"].values[0], *part, spec.p, ridge, held_out)
+    rank = Comparison(lines["lazy"], Measurement(float(fitted.coefficient), 0.0, error_kind="exact"))
+    accuracy = "accuracy of the ridge solution"
+    answers = [
+        Answer("ridge-coefficient", rank, "λ of V alone at the ridge solution"),
+        Answer(
+            "ridge-accuracy", _share(fitted.train_accuracy, len(rows)), f"{accuracy}, training rows", {"rows": "train"}
+        ),
+        Answer(
+            "ridge-accuracy",
+            _share(fitted.val_accuracy, len(others)),
+            f"{accuracy}, other rows",
+            {"rows": "validation"},
+        ),
+    ]
+    if sampled["status"].values[-1] < REFUSED:
         last = sampled.isel(checkpoint=-1)
         llc = Measurement(float(last["value"]), float(last["error"]), error_kind="mcse", name="λ̂ at the end")
         bound = Prediction(
-            float(lines["feature"].value),
-            regime=f"K_eff = {alive}; limit γ → 0, which the pull γ = {spec.gamma:g} keeps λ̂ below",
+            float(lines["feature"]),
+            regime=f"K_eff = {alive}; limit γ → 0, above λ̂ at γ = {spec.gamma:g}",
             source=lines["feature"].source,
             kind="upper-bound",
         )
-        answers["λ̂ at the end"] = Comparison(bound, llc)
+        answers.append(Answer("llc-at-end", Comparison(bound, llc), "λ̂ at the end"))
     return answers
 
 
@@ -328,8 +353,8 @@ def _share(value: float, rows: int) -> Measurement:
 def figures(spec: Grokking, results: xr.DataTree) -> Mapping[str, Captioned]:
     from phasecast.studies.grokking import timeline_figures as draw
 
-    curves, seen = _curves(results)
-    if not spec.llc or not seen.all():
+    curves, finite = _curves(results)
+    if not spec.llc or not finite.all():
         return {"training": draw.training(curves, spec.log_every)}
     lines = {}
     if observable(spec) and spec.task == "addition":
@@ -337,14 +362,15 @@ def figures(spec: Grokking, results: xr.DataTree) -> Mapping[str, Captioned]:
         n = len(split(table_of(spec), spec.fraction, spec.seed)[0])
         lines = {
             "step": results["checkpoints"].to_dataset()["step"].values,
-            "half the Jacobian's rank at the start": float(exact_lines(spec.p, spec.width, n)["tangent"].value),
-            "lazy: only the second layer learns": float(exact_lines(spec.p, spec.width, n)["lazy"].value),
+            "half the Jacobian's rank at the start": float(exact_lines(spec.p, spec.width, n)["tangent"]),
+            "lazy: only the second layer learns": float(exact_lines(spec.p, spec.width, n)["lazy"]),
             "K_eff(3p−2)/2, at most what the data allow": np.array(
-                [float(exact_lines(spec.p, spec.width, n, max(1, int(k)))["feature"].value) for k in alive]
+                [float(exact_lines(spec.p, spec.width, n, max(1, int(k)))["feature"]) for k in alive]
             ),
         }
+    localisation = f"nβ = {spec.nbeta:g}, γ = {spec.gamma:g}"
     drawn = {
-        "story": draw.story(curves, results["llc"].to_dataset(), lines, told(results), spec),
+        "story": draw.story(curves, results["llc"].to_dataset(), lines, timeline_of(results), localisation),
         "training": draw.training(curves, spec.log_every),
     }
     if "along" in results.children:
@@ -354,8 +380,8 @@ def figures(spec: Grokking, results: xr.DataTree) -> Mapping[str, Captioned]:
 
 RECIPE = Recipe(
     name="grokking",
-    version=1,
-    question="When does a small network that has learned its training data by heart find the rule behind them?",
+    version=2,
+    question="When does a small network that has memorised its training data learn the rule behind them?",
     spec=Grokking,
     work=work,
     layout=layout,

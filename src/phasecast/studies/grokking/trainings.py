@@ -1,8 +1,8 @@
 """What the studies of grokking share: groups of trainings, λ̂ at their checkpoints, and the tables of both.
 
-A study is a list of groups, each of networks of one shape that are trained side by side. After a piece of training
-comes a chunk; at a checkpoint, a chunk for each λ̂ that is sampled there. The state is that of the training and how many
-λ̂ are done at its step, so that a study goes on from any chunk to the same bits.
+A study is a list of groups, each of networks of one shape that are trained side by side. Every piece of training is a
+chunk, and so is every λ̂ sampled at a checkpoint. The state is that of the training and the number of λ̂ finished at its
+step, so that a study resumes from any chunk bit for bit.
 """
 
 from __future__ import annotations
@@ -16,15 +16,16 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from phasecast.coefficients.llc.options import LLCOptions
+from phasecast.core.answers import Answer
 from phasecast.core.errors import BadInput
-from phasecast.core.results import Measurement, Result, Status
+from phasecast.core.results import Measurement, Status
 from phasecast.grokking.analysis.curves import effective_width, grokking_severity
 from phasecast.grokking.networks import quadratic
 from phasecast.grokking.tasks import Task, split, task
-from phasecast.grokking.training import CURVES, Piece, train
+from phasecast.grokking.training import CURVES, Piece, State, train
 from phasecast.lab.recipe import Chunk
 from phasecast.lab.spec import Spec
-from phasecast.lab.tables import Table
+from phasecast.lab.tables import Rows, Table
 from phasecast.sampling import Fixed
 from phasecast.studies.grokking.checkpoint_llc import PAPER_CHAINS, PAPER_GAMMA, PAPER_NBETA, PAPER_SGLD, CheckpointLLC
 
@@ -35,23 +36,25 @@ NBETA, GAMMA = PAPER_NBETA, PAPER_GAMMA
 SGLD_STEP, SGLD_DRAWS, SGLD_BURN_IN = PAPER_SGLD.step_size or 0.0, PAPER_SGLD.draws, PAPER_SGLD.burn_in
 SGLD_CHAINS = PAPER_CHAINS
 STATUSES = (Status.OK, Status.WARNING, Status.REFUSED)
-TRACE = 128  # points kept of the chains' mean excess loss
+REFUSED = STATUSES.index(Status.REFUSED)
+TRACE = 128  # points kept of the chains' mean excess loss, as many as a figure shows
 WHERE = ("group", "member", "step")
+Metric = tuple[str, float] | None
 
 
 class Study(Spec):
     """The base of the studies' specs: small sizes, and with ``scale = "paper"`` those of Cullen et al. 2026."""
 
     PAPER: ClassVar[Mapping[str, Any]] = {}
-    """What ``scale = "paper"`` sets, where it is not given."""
+    """Defaults that ``scale = "paper"`` sets instead."""
 
     scale: Literal["laptop", "paper"] = Field(
-        "laptop", description="laptop: minutes; paper: the sizes of the paper, hours, for what is not given"
+        "laptop", description="defaults of the other settings: laptop (minutes) or the paper's sizes (hours)"
     )
 
     @model_validator(mode="before")
     @classmethod
-    def _to_scale(cls, values: Any) -> Any:
+    def _to_scale(cls, values: object) -> object:
         if isinstance(values, Mapping) and values.get("scale") == "paper":
             return {**cls.PAPER, **values}
         return values
@@ -59,7 +62,7 @@ class Study(Spec):
 
 @dataclass(frozen=True)
 class Sampling:
-    """One way to sample λ̂; the names are what figures call it."""
+    """One way to sample λ̂; ``name`` is its label in figures."""
 
     name: str
     gamma: float = GAMMA
@@ -105,45 +108,44 @@ class Group:
         return len(split(self.table, self.fraction, 0, count=self.count)[0])
 
 
-def check(groups: Sequence[Group]) -> None:
-    """Refuse groups that cannot be trained, before anything is."""
+def check_groups(groups: Sequence[Group]) -> None:
+    """Raise for groups that cannot be trained, before anything runs."""
     for group in groups:
         rows = group.pairs
         if group.batch is not None and group.batch > rows:
             raise BadInput(
-                f"a batch of {group.batch} is larger than the {rows} training rows of p = {group.p}",
+                f"batch = {group.batch} is larger than the {rows} training rows of p = {group.p}",
                 f"use at most {rows}",
             )
 
 
-def work_through(groups: Sequence[Group], samplings: Sequence[Sampling], state: Any) -> Iterator[Chunk]:
-    """Train group after group, and sample λ̂ in every way at each sampled checkpoint."""
-    place = state or {"group": 0, "done": 0, "measured": 0, "training": None}
-    done, training, measured = int(place["done"]), place["training"], int(place["measured"])
-    for number in range(int(place["group"]), len(groups)):
-        bench, left = _Bench(number, groups[number], samplings), len(groups) - number - 1
+def work_through(
+    groups: Sequence[Group], samplings: Sequence[Sampling], state: dict[str, Any] | None
+) -> Iterator[Chunk]:
+    """Train group after group, and sample λ̂ with every sampling at each sampled checkpoint."""
+    start = state or {"group": 0, "done": 0, "measured": 0, "training": None}
+    done, training, measured = int(start["done"]), start["training"], int(start["measured"])
+    for number in range(int(start["group"]), len(groups)):
+        worker, left = _GroupWorker(number, groups[number], samplings), len(groups) - number - 1
         if training is not None:  # λ̂ that were not sampled yet when the run was stopped
-            for nth, rows, metric in bench.measure(training, measured):
+            for nth, rows, metric in worker.measure(training, measured):
                 done += 1
-                yield _chunk(number, done, training, nth, rows, bench.due(training) - nth + left, metric)
-        for piece in bench.train(training):
+                at = {"group": number, "done": done, "measured": nth, "training": training}
+                yield Chunk(at, rows, done, done + worker.due(training) - nth + left, metric)
+        for piece in worker.train(training):
             done += 1
-            ahead = bench.ahead(piece, left)
-            yield _chunk(number, done, piece.state, 0, bench.rows(piece), ahead, bench.metric(piece))
-            for nth, rows, metric in bench.measure(piece.state, 0):
+            ahead = worker.ahead(piece, left)
+            at = {"group": number, "done": done, "measured": 0, "training": piece.state}
+            yield Chunk(at, worker.rows(piece), done, done + ahead, worker.metric(piece))
+            for nth, rows, metric in worker.measure(piece.state, 0):
                 done += 1
-                yield _chunk(number, done, piece.state, nth, rows, ahead - nth, metric)
+                at = {"group": number, "done": done, "measured": nth, "training": piece.state}
+                yield Chunk(at, rows, done, done + ahead - nth, metric)
         training, measured = None, 0
 
 
-def _chunk(number: int, done: int, training: Any, measured: int, rows: Any, ahead: int, metric: Any) -> Chunk:
-    """A chunk; ``ahead`` chunks are expected after it."""
-    state = {"group": number, "done": done, "measured": measured, "training": training}
-    return Chunk(state, rows, done, done + ahead, metric)
-
-
-class _Bench:
-    """One group at work."""
+class _GroupWorker:
+    """Trains one group and samples λ̂ at its checkpoints."""
 
     def __init__(self, number: int, group: Group, samplings: Sequence[Sampling]):
         self.number, self.group, self.samplings = number, group, samplings
@@ -152,29 +154,38 @@ class _Bench:
         self.measurements = len(self.members) * len(samplings)
         self.sampled: dict[int, CheckpointLLC] = {}
 
-    def train(self, state: Any) -> Iterator[Piece]:
+    def train(self, state: State | None) -> Iterator[Piece]:
         group = self.group
         return train(
-            group.table, self.network, steps=group.steps, fraction=group.fraction, count=group.count, lr=group.lr,
-            weight_decay=group.weight_decay, batch=group.batch, seeds=group.seeds, log_every=group.log_every,
-            checkpoints=group.checkpoints, state=state,
-        )  # fmt: skip
+            group.table,
+            self.network,
+            steps=group.steps,
+            fraction=group.fraction,
+            count=group.count,
+            lr=group.lr,
+            weight_decay=group.weight_decay,
+            batch=group.batch,
+            seeds=group.seeds,
+            log_every=group.log_every,
+            checkpoints=group.checkpoints,
+            state=state,
+        )
 
-    def due(self, training: Any) -> int:
+    def due(self, training: State) -> int:
         """How many λ̂ are sampled at the step of a state."""
         return self.measurements if int(training["step"]) in self.group.sampled else 0
 
     def ahead(self, piece: Piece, left: int) -> int:
-        """Chunks after a piece, if the groups that are left are like this one."""
+        """Chunks after a piece, assuming that the remaining groups are like this one."""
         pieces = piece.total - piece.number
         later = sum(step > piece.step for step in self.group.sampled) if pieces else 0
         each = piece.total + len(self.group.sampled) * self.measurements
         return pieces + self.due(piece.state) + later * self.measurements + left * each
 
-    def rows(self, piece: Piece) -> dict[str, Any]:
+    def rows(self, piece: Piece) -> Rows:
         """Logged curves and, at a checkpoint, widths, of all members as rows."""
         logged, members = piece.curves["step"], len(self.group.seeds)
-        rows: dict[str, Any] = {
+        rows = {
             "curves": {
                 "group": np.full(len(logged) * members, self.number),
                 "member": np.tile(np.arange(members), len(logged)),
@@ -191,13 +202,13 @@ class _Bench:
             }
         return rows
 
-    def metric(self, piece: Piece) -> tuple[str, float] | None:
+    def metric(self, piece: Piece) -> Metric:
         accuracy = piece.curves["validation_accuracy"]
-        words = f"p = {self.group.p}, K = {self.group.width}, step {piece.step}: validation accuracy"
-        return (words, float(np.nanmean(accuracy[-1]))) if len(accuracy) and np.isfinite(accuracy[-1]).any() else None
+        label = f"p = {self.group.p}, K = {self.group.width}, step {piece.step}: validation accuracy"
+        return (label, float(np.nanmean(accuracy[-1]))) if len(accuracy) and np.isfinite(accuracy[-1]).any() else None
 
-    def measure(self, training: Any, measured: int) -> Iterator[tuple[int, dict[str, Any], Any]]:
-        """The λ̂ that are still to be sampled at the step of a state, one after another."""
+    def measure(self, training: State, measured: int) -> Iterator[tuple[int, Rows, Metric]]:
+        """The λ̂ that remain to be sampled at the step of a state, one after another."""
         for number in range(measured, self.due(training)):
             member = self.members[number // len(self.samplings)]
             way = number % len(self.samplings)
@@ -206,7 +217,7 @@ class _Bench:
             columns = {name: np.array([value]) for name, value in {**where, **row}.items()}
             yield number + 1, {"llc": columns}, ("λ̂", float(row["value"])) if np.isfinite(row["value"]) else None
 
-    def _llc(self, training: Any, member: int, way: Sampling) -> dict[str, Any]:
+    def _llc(self, training: State, member: int, way: Sampling) -> dict[str, Any]:
         params = {name: leaf[member] for name, leaf in training["params"].items()}
         if not all(np.isfinite(leaf).all() for leaf in params.values()):
             return {"value": np.nan, "error": np.nan, "status": 2, "trace": np.full(TRACE, np.nan)}
@@ -233,16 +244,16 @@ class _Bench:
         return self.sampled[seed]
 
 
-def defended(answers: Mapping[str, Measurement]) -> dict[str, Result]:
-    """Answers without those refused, if any is left: what cannot be told of one setting does not refuse the others."""
-    kept = {name: one for name, one in answers.items() if one.status is not Status.REFUSED}
-    return dict(kept or answers)
+def defended(answers: Sequence[Answer]) -> list[Answer]:
+    """Drop refused answers unless all are refused, so that one bad setting does not refuse the whole study."""
+    good = [one for one in answers if one.measurement is not None and one.measurement.status is not Status.REFUSED]
+    return good or list(answers)
 
 
 def tables(samplings: Sequence[Sampling]) -> dict[str, Table]:
-    """The tables of a study; ``llc`` where something is sampled."""
+    """The tables of a study; ``llc`` if something is sampled."""
     whole: dict[str, str] = dict.fromkeys(WHERE, "int64")
-    found = {
+    layout = {
         "curves": Table(
             "logged", dict.fromkeys((*WHERE, *CURVES), ()), {}, {"member": "network of its group"}, whole, 4096
         ),
@@ -254,7 +265,7 @@ def tables(samplings: Sequence[Sampling]) -> dict[str, Table]:
         ),
     }
     if samplings:
-        found["llc"] = Table(
+        layout["llc"] = Table(
             "sampled",
             {**dict.fromkeys((*WHERE, "sampling", "value", "error", "status"), ()), "trace": ("draw",)},
             {"way": [way.name for way in samplings]},
@@ -262,10 +273,10 @@ def tables(samplings: Sequence[Sampling]) -> dict[str, Table]:
             {**whole, "sampling": "int64", "status": "int64"},
             16,
         )
-    return found
+    return layout
 
 
-class Found:
+class StoredStudy:
     """The stored tables of a study, by group and member."""
 
     def __init__(self, results: xr.DataTree):
@@ -281,10 +292,10 @@ class Found:
         return {str(key): column[chosen] for key, column in columns.items()}
 
     def curves(self, group: int, member: int) -> dict[str, np.ndarray]:
-        """Logged curves of one network, as far as they are numbers."""
+        """Logged curves of one network, as far as they are finite."""
         rows = self._rows("curves", group=group, member=member)
-        seen = np.isfinite(rows["train_loss"])
-        return {key: column[seen] for key, column in rows.items()}
+        finite = np.isfinite(rows["train_loss"])
+        return {key: column[finite] for key, column in rows.items()}
 
     def widths(self, group: int, member: int) -> tuple[np.ndarray, np.ndarray]:
         """Steps of the checkpoints and K_eff there."""
@@ -292,13 +303,13 @@ class Found:
         return rows["step"], rows["k_eff"]
 
     def llc(self, group: int, member: int, sampling: int = 0) -> dict[str, np.ndarray]:
-        """λ̂ of one network in one way: step, value, error, status, trace."""
+        """λ̂ of one network by one sampling: step, value, error, status, trace."""
         return self._rows("llc", group=group, member=member, sampling=sampling)
 
     def severity(self, group: int, member: int) -> Measurement:
         """GSM of one network."""
-        seen = self.curves(group, member)
-        return grokking_severity(seen["step"], seen["train_accuracy"], seen["validation_accuracy"])
+        curves = self.curves(group, member)
+        return grokking_severity(curves["step"], curves["train_accuracy"], curves["validation_accuracy"])
 
     def accuracy(self, group: int, member: int) -> float:
         """The last validation accuracy."""
