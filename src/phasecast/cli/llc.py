@@ -15,7 +15,7 @@ from phasecast.coefficients.llc.options import LLCOptions
 class CommandOptions(LLCOptions):
     """:class:`LLCOptions` as flags: a sampler can only be named here."""
 
-    sampler: str = Field("auto", description="auto, or the name of a kernel")  # pyright: ignore[reportIncompatibleVariableOverride]
+    sampler: str = Field(default="auto", description="auto, or the name of a kernel")  # pyright: ignore[reportIncompatibleVariableOverride]
 
 
 def llc(

@@ -24,20 +24,27 @@ class LLCOptions(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True, allow_inf_nan=False)
 
-    n: int | None = Field(None, description="number of terms in the mean loss; defaults to the rows of the data")
-    nbeta: float | None = Field(None, description="inverse temperature nβ; defaults to n / log n")
+    n: int | None = Field(
+        default=None, description="number of terms in the mean loss; defaults to the rows of the data"
+    )
+    nbeta: float | None = Field(default=None, description="inverse temperature nβ; defaults to n / log n")
     gamma: float | None = Field(
-        None, description="strength γ of the localisation at w*; defaults to the limit γ → 0, extrapolated"
+        default=None, description="strength γ of the localisation at w*; defaults to the limit γ → 0, extrapolated"
     )
     prior: float | None = Field(
-        None, description="coefficient s of the L2 term s/2 |w|² of the training; sampled with the loss, not counted"
+        default=None,
+        description="coefficient s of the L2 term s/2 |w|² of the training; sampled with the loss, not counted",
     )
-    only: str | None = Field(None, description='pattern for the names of the parameters that move, "layers.0.*"')
-    sampler: str | Kernel | Fixed = Field("auto", description="auto, the name of a kernel, a kernel, or Fixed(…)")
-    chains: int = Field(8, description="number of chains, at most; large models need fewer")
-    target: float = Field(0.02, description="standard error to reach, relative to λ̂")
-    max_grads: float | None = Field(None, description="gradients that may be spent, over all chains")
-    seed: int = Field(0, description="the source of all randomness")
+    only: str | None = Field(
+        default=None, description='pattern for the names of the parameters that move, "layers.0.*"'
+    )
+    sampler: str | Kernel | Fixed = Field(
+        default="auto", description="auto, the name of a kernel, a kernel, or Fixed(…)"
+    )
+    chains: int = Field(default=8, description="number of chains, at most; large models need fewer")
+    target: float = Field(default=0.02, description="standard error to reach, relative to λ̂")
+    max_grads: float | None = Field(default=None, description="gradients that may be spent, over all chains")
+    seed: int = Field(default=0, description="the source of all randomness")
 
     if not TYPE_CHECKING:  # type checkers read the fields
 

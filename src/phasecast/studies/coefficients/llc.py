@@ -42,9 +42,10 @@ class LocalCoefficient(Spec, LLCOptions):
         description="package.module:factory of phasecast.Problem(loss, params, data), or of (module, data, loss)"
     )
     checkpoints: tuple[DataFile, ...] = Field(
-        (), description="weights along a training, .npz, .safetensors or (PyTorch) .pt; [] for the problem's own"
+        default=(),
+        description="weights along a training, .npz, .safetensors or (PyTorch) .pt; [] for the problem's own",
     )
-    sampler: StorableSampler = Field("auto", description="how the chains move")  # pyright: ignore[reportIncompatibleVariableOverride]
+    sampler: StorableSampler = Field(default="auto", description="how the chains move")  # pyright: ignore[reportIncompatibleVariableOverride]
 
 
 def work(spec: LocalCoefficient, state: Any) -> Iterator[Chunk]:
