@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from phasecast.core.answers import Answers
 from phasecast.core.errors import BadInput
-from phasecast.core.results import Comparison, Verdict
+from phasecast.core.results import Verdict
 from phasecast.lab import run
-from phasecast.studies.online.paper_figures.linear import trained_of
 from phasecast.studies.online.paper_figures.lines import (
     NUMBERS,
     PREDICTED,
@@ -18,9 +18,16 @@ from phasecast.studies.online.paper_figures.lines import (
     Line,
     Panel,
     Plan,
-    comparisons,
+    Quantity,
+    answers_of,
 )
-from phasecast.studies.online.paper_figures.scaling_figure import TITLES, ScalingFigure, plan_of
+from phasecast.studies.online.paper_figures.scaling_figure import (
+    TITLES,
+    ScalingFigure,
+    figures_of_the_paper,
+    plan_of,
+)
+from phasecast.studies.online.paper_figures.trained_features import trained_of
 
 pytestmark = pytest.mark.bare
 
@@ -41,7 +48,14 @@ def test_every_figure_has_a_plan(figure, scale, data):
     plan = plan_of(spec, 12)
     assert plan.panels
     assert plan.pieces
-    assert len(set(plan.numbers)) == len(plan.numbers)
+    labels = [quantity.label for quantity in plan.numbers]
+    assert len(set(labels)) == len(labels)
+    addresses = [(quantity.id, *sorted(quantity.where.items())) for quantity in plan.numbers]
+    assert len(set(addresses)) == len(addresses)
+
+
+def test_the_table_has_every_figure_once():
+    assert sorted(figures_of_the_paper()) == sorted(TITLES) == list(range(1, 21))
 
 
 @pytest.mark.parametrize("figure", [7, 8, 9, 10, 11, 12, 13])
@@ -50,18 +64,20 @@ def test_lines_have_their_places(figure):
     for line in (line for piece in plan.pieces for line in piece()):
         names = plan.numbers if line.panel == NUMBERS else plan.panels[line.panel].groups
         assert 0 <= line.group < len(names)
+        if line.compared and line.panel != NUMBERS:
+            assert plan.panels[line.panel].quantity(line.group).id
         assert len(line.x) == len(line.y) <= plan.points
 
 
 def test_a_users_data_have_their_spectrum_and_their_curves(data, tmp_path):
-    found = run("scaling-figure", {"figure": 14, "data": str(data)}, store=tmp_path / "runs", quiet=True)
+    outcome = run("scaling-figure", {"figure": 14, "data": str(data)}, store=tmp_path / "runs", quiet=True)
     data.unlink()  # what a run concludes comes from what it stored
-    answers = found.conclusion().answers
-    curves = [one for one in answers.values() if isinstance(one, Comparison)]
-    assert len(curves) == 3
-    assert all(one.verdict is Verdict.AGREES for one in curves)
-    assert [name for name in answers if "N_l" in name] == [f"data, N = 12, N_l = {n}" for n in trained_of(12)]
-    assert "fitted β" in answers
+    answers = outcome.conclusion().answers
+    curves = answers.select("curve", figure=14, inputs="data", theory="ours")
+    assert [answer.where["trained"] for answer in curves] == list(trained_of(12))
+    assert len(answers.comparisons()) == 3
+    assert all(one.verdict is Verdict.AGREES for one in answers.comparisons())
+    assert answers.measurement("fitted-exponent").estimate > 0
 
 
 @pytest.mark.parametrize(
@@ -79,8 +95,9 @@ def test_what_cannot_be_is_bad_input(spec, words, tmp_path):
         run("scaling-figure", spec, store=tmp_path, quiet=True)
 
 
-def test_a_prediction_is_put_beside_sgd_first_and_a_wrong_one_differs():
-    plan = Plan((Panel("curves", "α", "ε", ("a",)),), (), 2, ("slope",))
+def test_a_prediction_is_compared_with_sgd_first_and_a_wrong_one_differs():
+    panel = Panel("curves", "α", "ε", ("a",), id="curve", where=({"beta": 1.0},))
+    plan = Plan((panel,), (), 2, (Quantity("slope", "slope at the end"),))
     x = [1.0, 2.0]
     lines = [
         Line(0, 0, PREDICTED, x, np.array([1.0, 0.5]), systematic=np.zeros(2), compared=True),
@@ -88,7 +105,10 @@ def test_a_prediction_is_put_beside_sgd_first_and_a_wrong_one_differs():
         Line(0, 0, SGD, x, np.array([1.01, 0.49]), error=np.full(2, 0.01), compared=True),
         Line(NUMBERS, 0, SOLVED, [0.0], np.array([-0.5]), error=np.array([0.1])),
     ]
-    found = comparisons(plan, lines)
-    assert found["curves, a"].verdict is Verdict.AGREES
-    assert found["curves, a (as printed)"].verdict is Verdict.DIFFERS
-    assert found["slope"].estimate == -0.5
+    answers = Answers(answers_of(plan, lines, figure=0))
+    ours = answers.comparison("curve", figure=0, beta=1.0, theory="ours")
+    assert ours.verdict is Verdict.AGREES
+    assert ours.measurement.error_kind == "seeds"
+    assert answers.comparison("curve", beta=1.0, theory="printed").verdict is Verdict.DIFFERS
+    assert answers.measurement("slope").estimate == -0.5
+    assert [answer.label for answer in answers] == ["curves, a", "curves, a (as printed)", "slope at the end"]

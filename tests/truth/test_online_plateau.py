@@ -151,13 +151,13 @@ def test_the_explicit_end_of_learning(teachers, modes, inputs):
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda: plateau(np.ones((2, 3))), "no Gram matrix"),
+        (lambda: plateau(np.ones((2, 3))), "not a Gram matrix"),
         (lambda: plateau([[1.0, 2.0], [2.0, 1.0]]), "semidefinite"),
         (lambda: plateau([[1.0, -1.0], [-1.0, 1.0]]), "cancel each other"),
         (lambda: equal_plateau(2, 1.0, -1.0), "T \\+ D > 0"),
         (lambda: escape_time(np.eye(2), np.eye(3), 0.1), "same teachers"),
         (lambda: escape_time(np.eye(2), np.eye(2), 0.0), "η > 0"),
-        (lambda: escape_time(np.eye(1), np.eye(1), 0.1), "nobody to differ from"),
+        (lambda: escape_time(np.eye(1), np.eye(1), 0.1), "does not specialise"),
     ],
 )
 def test_what_cannot_be_is_bad_input(call, words):

@@ -14,25 +14,46 @@ from __future__ import annotations
 
 import itertools
 import math
-from typing import Any
+from dataclasses import dataclass
 
 import jax
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.optimize import linear_sum_assignment
 
 from phasecast.core.errors import BadInput, OutsideRegime, whole_number
+from phasecast.core.policy import Policy, rule
 from phasecast.core.precision import float64
 from phasecast.core.results import Prediction
+from phasecast.core.types import Array
 from phasecast.online.dynamics import generalisation_error, overlap_rates
 from phasecast.online.learning_curve import check_alphas
 from phasecast.online.order_parameters import OrderParameters
 from phasecast.online.spectrum import Spectrum
 
 SOURCE = "Worschech & Rosenow 2024"
-THIRD_ORDER, GROWTH = 16.0, 7.0  # what is left out, relative to ε and over √ε₀: at most max(THIRD_ORDER, GROWTH·M)
-WIDEST = 0.5  # of that share, up to which learning is nearly perfect: ε₀ < 10⁻³ for two teachers
-LEAK = 1.0  # what fast directions leave in slow ones, over (Mε₀)², at most
-MOST_DIRECTIONS = 1200  # of all units together, up to which their curvature is diagonalised
+MOST_DIRECTIONS = 1200  # of all units, up to which the curvature is diagonalised; chosen, bounds time and memory
+
+
+@dataclass(frozen=True)
+class DecayPolicy(Policy):
+    """How wide the explicit decay is, and from which start on it is refused.
+
+    What is left out is at most c√ε₀ relative to ε, with c = max(third_order, growth·M), and leak·(Mε₀)² beside it.
+    """
+
+    third_order: float = rule(
+        16.0,
+        "largest c measured for M = 1 to 3, T = 1, over the directions of largest third order, of curvature, random",
+    )
+    growth: float = rule(7.0, "c per teacher; 23 was measured at M = 4, and more teachers are an extrapolation")
+    leak: float = rule(1.0, "chosen: the estimate (Mε₀)² of what fast directions leave in slow ones is used as it is")
+    widest: float = rule(
+        0.5, "chosen: relative width up to which learning is nearly perfect, ε₀ < 10⁻³ for two teachers"
+    )
+
+
+POLICY = DecayPolicy()
 
 
 def asymptotic_rates(teachers: int, spectrum: Spectrum, lr: float) -> tuple[np.ndarray, np.ndarray]:
@@ -44,20 +65,20 @@ def asymptotic_rates(teachers: int, spectrum: Spectrum, lr: float) -> tuple[np.n
     return scale * slow, scale * fast
 
 
-def asymptotic_curve(state: OrderParameters, spectrum: Spectrum, lr: float, alphas: Any) -> Prediction:
+def asymptotic_curve(state: OrderParameters, spectrum: Spectrum, lr: float, alphas: ArrayLike) -> Prediction:
     """ε(α) from a state near perfect learning, explicitly and to first order in η, α counted from that state.
 
     Replaces eq. 17 (122), which needs eigenvectors in arbitrary precision. Students are matched with teachers by their
     overlap. The curvature is exact, ⟨g'(y_i)g'(y_j)ξξᵀ⟩ = m_ij(Σ − ΣB(1+C)⁻¹BᵀΣ/N) with B and C of teachers i and j, so
     that what is left out is of third order in J − B.
 
-    ``systematic`` says how far that may go from a start with ε₀: c√ε₀ ε + (Mε₀)²e^{−sα}. The first term is the third
+    ``systematic`` is how large that may be from a start with ε₀: c√ε₀ ε + (Mε₀)²e^{−sα}. The first term is the third
     order of ε, which adds up along the way: for M = 1, where the flow is δ' = −hδ − tδ²/2, from (t/3h)δ₀ = 4.04√ε₀ to
     three times as much; the second is what fast directions leave in the slowest, of rate s. c was measured for T = 1
     and M = 1 to 4, from the directions in which the third order of ε is largest (4.0, 7.8, 9.6 and 11.1 times √ε₀ at
     the start), from those of the curvature and from random ones: at most 16, 9, 12 and 23, and 2 to 8 where students
-    learnt by themselves. More than four teachers are an extrapolation. Refused where c√ε₀ > ``WIDEST``: from ε₀ of
-    10⁻³ on for one or two teachers, 3·10⁻⁴ for four.
+    learnt by themselves. More than four teachers are an extrapolation. Refused if c√ε₀ > ``POLICY.widest``: from
+    ε₀ of 10⁻³ on for one or two teachers, 3·10⁻⁴ for four.
 
     Beyond ``MOST_DIRECTIONS`` of all units the part along the teachers is left out too (as in the module's formula); it
     fades as fewer and fewer modes are left to learn.
@@ -72,11 +93,11 @@ def asymptotic_curve(state: OrderParameters, spectrum: Spectrum, lr: float, alph
     _, order = linear_sum_assignment(-first.R.T)  # the student of each teacher
     with float64():
         begin = max(float(generalisation_error(first.R, first.Q, first.T)), 0.0)
-    c = max(THIRD_ORDER, GROWTH * teachers)
-    if c * math.sqrt(begin) > WIDEST:
+    c = max(POLICY.third_order, POLICY.growth * teachers)
+    if c * math.sqrt(begin) > POLICY.widest:
         raise OutsideRegime(
             f"ε = {begin:.2g} at the start is not near perfect learning",
-            f"start where ε < {(WIDEST / c) ** 2:.1g}, or solve the equations",
+            f"start where ε < {(POLICY.widest / c) ** 2:.1g}, or solve the equations",
         )
     J, B = state.factors()
     if teachers * J.shape[0] * J.shape[2] <= MOST_DIRECTIONS:
@@ -87,7 +108,8 @@ def asymptotic_curve(state: OrderParameters, spectrum: Spectrum, lr: float, alph
         eps = _without_the_teachers(state, order, first.T, spectrum, lr, grid)
         rates = 2 * lr / teachers * np.linalg.eigvalsh(_curvature(first.T))[0] * spectrum.eigenvalues
         regime = "near perfect learning, first order in η, few modes left to learn"
-    systematic = c * math.sqrt(begin) * eps + LEAK * (teachers * begin) ** 2 * np.exp(-max(rates.min(), 0.0) * grid)
+    leak = POLICY.leak * (teachers * begin) ** 2 * np.exp(-max(rates.min(), 0.0) * grid)
+    systematic = c * math.sqrt(begin) * eps + leak
     return Prediction(eps, regime, f"{SOURCE}, eq. 17 made explicit", systematic=systematic, name="ε")
 
 
@@ -139,8 +161,8 @@ def decay_rates(teachers: int, spectrum: Spectrum, lr: float, order: int = 2) ->
     """
     first, second = _jacobians(teachers, spectrum)
     matrix = lr * first + (lr**2 * second if order == 2 else 0)
-    found = -np.linalg.eigvals(matrix)
-    return found[np.argsort(found.real)]
+    rates = -np.linalg.eigvals(matrix)
+    return rates[np.argsort(rates.real)]
 
 
 def max_learning_rate(teachers: int, spectrum: Spectrum) -> Prediction:
@@ -178,7 +200,7 @@ def _jacobians(teachers: int, spectrum: Spectrum) -> tuple[np.ndarray, np.ndarra
     places = [(0, 0), (0, 1)][: len(shapes)]
     T = np.repeat(eye[None], modes, axis=0)
 
-    def rates(x: Any, lr: float, order: int) -> Any:
+    def rates(x: Array, lr: float, order: int) -> jax.Array:
         fields = x.reshape(2 * len(shapes), modes)
         R, Q = (
             T + sum(fields[start + n][:, None, None] * shape for n, shape in enumerate(shapes))

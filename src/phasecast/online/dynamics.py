@@ -1,4 +1,4 @@
-"""How does ε_g(α) run? The order-parameter equations of one-pass SGD, resolved by eigenspace.
+"""How does ε_g fall with α? The order-parameter equations of one-pass SGD, resolved by eigenspace.
 
 .. math::
    \\dot R[k] &= \\tfrac{\\eta}{K}\\lambda_k (A\\,T[k] + G\\,R[k]) \\\\
@@ -18,16 +18,19 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import diffrax
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import ArrayLike
 
 from phasecast.core.errors import BadInput
+from phasecast.core.policy import Policy, rule
 from phasecast.core.precision import float64
 from phasecast.core.results import Status
+from phasecast.core.types import Array
 from phasecast.online.erf_averages import i4_contraction
 from phasecast.online.learning_curve import Curve, check_alphas
 from phasecast.online.order_parameters import OrderParameters
@@ -35,38 +38,84 @@ from phasecast.online.spectrum import Spectrum
 
 Activation = Literal["erf", "linear"]
 ACTIVATIONS = ("erf", "linear")
-MOST_STEPS = 2_000_000
-SHORTEST = 1e-13  # step over the whole of α at which the solver gives up: something diverged
-RTOL = 1e-8
-SMALLEST = 1e-4  # absolute over relative tolerance, for weights of size one: fluctuations are smaller than weights
-SAFETY = 1e3  # relative error of ε over rtol, at most; tests compare with a far smaller rtol
-LEAST = 10  # absolute error of ε over atol, at most; the same
-RUNAWAY = 10.0  # mean Q^(1) of a student over that of a teacher or of its start, beyond which its weights diffuse away
-SMALL_RATE = 1.0  # ηM/K⟨λ⟩: ε of second order is 1.4 times that of first there, and no limit is below (2, linear units)
-ROUNDING = 2e-16  # of every arcsine in the cancelling sum that ε is
+RTOL = 1e-8  # default relative tolerance: ε then has about five digits, by ``relative_safety`` below
+ROUNDING = 2e-16  # rounding of every arcsine in the cancelling sum that ε is: the precision of float64
+Rate: TypeAlias = "float | Array"
+"""A learning rate: a number, or a traced scalar inside a transformed function."""
+
+
+@dataclasses.dataclass(frozen=True)
+class SolverPolicy(Policy):
+    """When a solved curve is ok, a warning or refused, and how its error is stated."""
+
+    most_steps: int = rule(2_000_000, "chosen, not derived: bounds the time of a solution that does not end")
+    shortest_step: float = rule(
+        1e-13, "step over the last α; chosen a little above the resolution of float64: shorter steps mean divergence"
+    )
+    absolute_tolerance: float = rule(
+        1e-4, "chosen: absolute over relative tolerance for weights of size one; fluctuations are smaller than weights"
+    )
+    relative_safety: float = rule(
+        1e3, "relative error of ε over rtol, an upper bound; tests/truth/test_online_dynamics.py compares smaller rtol"
+    )
+    absolute_safety: float = rule(
+        10, "absolute error of ε over atol, an upper bound; tests/truth/test_online_dynamics.py compares smaller rtol"
+    )
+    largest_growth: float = rule(1e6, "chosen, not derived: ε over its start, beyond which it grows without bound")
+    smallest_start: float = rule(1e-12, "ε of a start below this is rounding, so growth is not measured from it")
+    runaway: float = rule(
+        10.0, "chosen, not derived: mean Q^(1) of a student over that of a teacher or of its start; weights diffuse"
+    )
+    small_rate: float = rule(
+        1.0, "ηM/K⟨λ⟩: ε of second order is 1.4 times the first there, and the smallest stability limit is 2 (linear)"
+    )
+
+
+POLICY = SolverPolicy()
 
 
 class Couplings(NamedTuple):
     """A (K, M), G (K, K) and, to second order, S (K, K)."""
 
-    A: Any
-    G: Any
-    S: Any
+    A: Array
+    G: Array
+    S: Array | None
 
 
-class Fixed(NamedTuple):
-    """What does not move: the teacher's weights in the coordinates of the factors, and the spectrum."""
+class TeacherCoordinates(NamedTuple):
+    """What stays constant: the teacher's weights in the coordinates of the factors, and the spectrum."""
 
-    B: Any  # (M, n)
-    coordinate_values: Any  # (n,): λ of each coordinate
-    coordinate_weights: Any  # (n,): w λ of each coordinate
-    T1: Any  # (M, M)
-    eigenvalues: Any  # (L,)
-    weights: Any  # (L,)
+    B: Array  # (M, n)
+    coordinate_values: Array  # (n,): λ of each coordinate
+    coordinate_weights: Array  # (n,): w λ of each coordinate
+    T1: Array  # (M, M)
+    eigenvalues: Array  # (L,)
+    weights: Array  # (L,)
 
 
-def couplings(R1: Any, Q1: Any, T1: Any, activation: Activation, order: int) -> Couplings:
-    """What the first moments do to every mode."""
+class Solution(NamedTuple):
+    """One integrated start, or several stacked: R^(1), Q^(1) and ε on the grid, the last state, steps, success."""
+
+    R1: Array
+    Q1: Array
+    eps: Array
+    J: Array
+    C: Array | None
+    steps: Array
+    success: Array
+
+
+class Solver(NamedTuple):
+    """How to integrate: the activation, the order in η, the tolerance, and a fixed step if there is one."""
+
+    activation: Activation
+    order: int
+    rtol: float
+    step: float | None
+
+
+def couplings(R1: Array, Q1: Array, T1: Array, activation: Activation, order: int) -> Couplings:
+    """How the first moments drive every mode."""
     students, teachers = R1.shape
     ratio = teachers / students
     if activation == "linear":
@@ -84,7 +133,7 @@ def couplings(R1: Any, Q1: Any, T1: Any, activation: Activation, order: int) -> 
     return Couplings(A, G, i4_contraction(C, coefficients, students))
 
 
-def generalisation_error(R1: Any, Q1: Any, T1: Any, activation: Activation = "erf") -> Any:
+def generalisation_error(R1: Array, Q1: Array, T1: Array, activation: Activation = "erf") -> Array:
     """ε of first moments of shapes (…, K, M), (…, K, K), (…, M, M): eq. 19 and 94 for any K and M."""
     students, teachers = R1.shape[-2:]
     ratio = teachers / students
@@ -98,7 +147,9 @@ def generalisation_error(R1: Any, Q1: Any, T1: Any, activation: Activation = "er
     return (T - 2 * ratio * R + ratio**2 * Q) / (2 * teachers)
 
 
-def overlap_rates(R: Any, Q: Any, T: Any, eigenvalues: Any, weights: Any, lr: Any, activation: Activation, order: int):
+def overlap_rates(
+    R: Array, Q: Array, T: Array, eigenvalues: Array, weights: Array, lr: Rate, activation: Activation, order: int
+) -> tuple[Array, Array]:
     """(dR/dα, dQ/dα) of all modes."""
     students = R.shape[1]
     R1, Q1, T1 = (jnp.tensordot(weights * eigenvalues, part, axes=1) for part in (R, Q, T))
@@ -110,7 +161,9 @@ def overlap_rates(R: Any, Q: Any, T: Any, eigenvalues: Any, weights: Any, lr: An
     return dR, dQ if S is None else dQ + rate * (lr / students) * S
 
 
-def weight_rates(J: Any, C: Any, fixed: Fixed, lr: Any, activation: Activation, order: int):
+def weight_rates(
+    J: Array, C: Array | None, fixed: TeacherCoordinates, lr: Rate, activation: Activation, order: int
+) -> tuple[Array, Array | None]:
     """dJ/dα of the mean weights (K, n) and, to second order, dC/dα of their fluctuations (L, K, K).
 
     The overlaps are R = J Bᵀ and Q = J Jᵀ + C in every mode, with
@@ -124,13 +177,13 @@ def weight_rates(J: Any, C: Any, fixed: Fixed, lr: Any, activation: Activation, 
     A, G, S = couplings(R1, Q1, fixed.T1, activation, order)
     rate = lr / J.shape[0]
     dJ = rate * fixed.coordinate_values * (A @ fixed.B + G @ J)
-    if S is None:
+    if S is None or C is None:
         return dJ, None
     half = G @ C
     return dJ, rate * fixed.eigenvalues[:, None, None] * (half + half.swapaxes(1, 2) + rate * S)
 
 
-def first_moments(J: Any, C: Any, fixed: Fixed) -> tuple[Any, Any]:
+def first_moments(J: Array, C: Array | None, fixed: TeacherCoordinates) -> tuple[Array, Array]:
     """R^(1) and Q^(1) of mean weights and fluctuations."""
     scaled = J * fixed.coordinate_weights
     Q1 = scaled @ J.T
@@ -141,7 +194,7 @@ def solve(
     order_parameters: OrderParameters,
     spectrum: Spectrum,
     lr: float,
-    alphas: Any,
+    alphas: ArrayLike,
     activation: Activation = "erf",
     order: int = 1,
     *,
@@ -154,9 +207,9 @@ def solve(
     ----------
     order_parameters: the state at α = 0.
     lr: η; ``order=1`` keeps O(η), ``order=2`` also the noise of the steps, O(η²), which is exact for N → ∞. The first
-        order knows of no rate that is too large, so where ηM/K times the mean eigenvalue exceeds ``SMALL_RATE`` the
-        second is solved beside it: the curve is refused where that one is, and else warns by how much they differ.
-    alphas: increasing; where to report.
+        order has no stability limit, so if ηM/K times the mean eigenvalue exceeds ``POLICY.small_rate`` the second
+        is solved too: the curve is refused if that one is, and otherwise warns by how much they differ.
+    alphas: increasing values of α to report.
     rtol: of the error-controlled solver (diffrax, Tsit5). ε is a difference of sums that cancel near perfect learning,
         so ``error`` of the curve adds the rounding of that difference.
     step: a fixed step in α instead of error control.
@@ -174,68 +227,104 @@ def solve_many(
     states: Sequence[OrderParameters],
     spectrum: Spectrum | Sequence[Spectrum],
     lr: float | Sequence[float],
-    alphas: Any,
+    alphas: ArrayLike,
     activation: Activation = "erf",
     order: int = 1,
     *,
     rtol: float = RTOL,
     step: float | None = None,
 ) -> list[Curve]:
-    """:func:`solve` for many initial conditions of one shape, vmapped; ``spectrum`` and ``lr`` may be one for each."""
+    """:func:`solve` for many initial conditions of one shape, vmapped; ``spectrum`` and ``lr`` may be one per state."""
     grid = check_alphas(alphas)
     states = list(states)
     if not states:
         return []
     spectra = [spectrum] * len(states) if isinstance(spectrum, Spectrum) else list(spectrum)
     rates = np.broadcast_to(np.asarray(lr, dtype=float), (len(states),)) if np.ndim(lr) == 0 else np.asarray(lr, float)
-    _check(states, spectra, rates, activation, order, rtol, step)
-    curves = _solved(states, spectra, rates, grid, activation, order, rtol, step)
+    solver = Solver(activation, order, rtol, step)
+    _check(states, spectra, rates, solver)
+    curves = _solved(states, spectra, rates, grid, solver)
     _, students, teachers = states[0].shape
     sizes = rates * teachers / students * np.array([one.moment(1) for one in spectra])
-    large = np.flatnonzero(sizes > SMALL_RATE) if order == 1 else ()
+    large = np.flatnonzero(sizes > POLICY.small_rate) if order == 1 else ()
     if len(large):
-        kept, over = [states[at] for at in large], [spectra[at] for at in large]
-        second = _solved(kept, over, rates[large], grid, activation, 2, rtol, step)
+        chosen = [states[at] for at in large], [spectra[at] for at in large]
+        second = _solved(*chosen, rates[large], grid, solver._replace(order=2))
         for at, noisy in zip(large, second, strict=True):
-            curves[at] = _beside(curves[at], noisy, float(sizes[at]))
+            curves[at] = _with_second_order(curves[at], noisy, float(sizes[at]))
     return curves
 
 
-def _solved(states, spectra, rates, grid, activation: Activation, order: int, rtol: float, step) -> list[Curve]:
-    """One curve for each state, to the order that is asked for."""
+def _solved(
+    states: list[OrderParameters], spectra: list[Spectrum], rates: np.ndarray, grid: np.ndarray, solver: Solver
+) -> list[Curve]:
+    """One curve per state, to the order of the solver."""
     J, fixed = _coordinates(states, spectra)
     modes, students, _ = states[0].shape
-    C = np.zeros((len(states), modes, students, students)) if order == 2 else None
-    scale = SMALLEST * min(1.0, float(np.sqrt(np.mean(J**2))) or 1.0)
+    C = np.zeros((len(states), modes, students, students)) if solver.order == 2 else None
+    scale = POLICY.absolute_tolerance * min(1.0, float(np.sqrt(np.mean(J**2))) or 1.0)
+    atol = solver.rtol * scale
+    static = {"activation": solver.activation, "order": solver.order, "fixed_step": solver.step is not None}
     with float64():
-        found = _integrate(
-            (jnp.asarray(J), None if C is None else jnp.asarray(C)), jax.tree.map(jnp.asarray, fixed),
-            jnp.asarray(rates), jnp.asarray(grid), jnp.asarray(rtol), jnp.asarray(rtol * scale),
-            jnp.asarray(step or 0.0), activation=activation, order=order, fixed_step=step is not None,
-        )  # fmt: skip
-        R1, Q1, eps, last, steps, success = (jax.tree.map(np.asarray, part) for part in found)
+        steps = tuple(jnp.asarray(one) for one in (solver.rtol, atol, solver.step or 0.0))
+        start = jnp.asarray(J), None if C is None else jnp.asarray(C)
+        constants = jax.tree.map(jnp.asarray, fixed)
+        solved = _integrate(start, constants, jnp.asarray(rates), jnp.asarray(grid), steps, **static)
+        solved = jax.tree.map(np.asarray, solved)
     curves = []
     for at, state in enumerate(states):
-        final = _final(last[0][at], None if last[1] is None else last[1][at], fixed.B[at], state)
-        how = {
-            "solver": "tsit5" if step is None else f"tsit5, fixed step {step}",
-            "order": order, "steps": int(steps[at]), "rtol": rtol, "atol": rtol * scale,
-        }  # fmt: skip
+        one: Solution = jax.tree.map(lambda part, at=at: part[at], solved)
         first = np.einsum("k,kii->", spectra[at].weights * spectra[at].eigenvalues, state.Q) / students
+        how = {
+            "solver": "tsit5" if solver.step is None else f"tsit5, fixed step {solver.step}",
+            "order": solver.order,
+            "steps": int(one.steps),
+            "rtol": solver.rtol,
+            "atol": atol,
+        }
+        status, reasons, floor = _judge(one, fixed.T1[at], how, float(rates[at]), first)
+        eps = np.asarray(one.eps)
         curves.append(
-            _curve(grid, eps[at], R1[at], Q1[at], fixed.T1[at], final, bool(success[at]), how, float(rates[at]), first)
+            Curve(
+                eps,
+                np.where(np.isfinite(eps), POLICY.relative_safety * solver.rtol * np.abs(eps) + floor, 0.0),
+                status,
+                {**how, "floor": floor},
+                reasons=reasons,
+                error_kind="quadrature",
+                policy=POLICY.plain(),
+                name="ε",
+                alpha=grid,
+                R1=np.asarray(one.R1),
+                Q1=np.asarray(one.Q1),
+                T1=np.asarray(fixed.T1[at]),
+                final=_final(one, fixed.B[at], state),
+            )
         )
     return curves
 
 
 @functools.partial(jax.jit, static_argnames=("activation", "order", "fixed_step"))
-def _integrate(start, fixed, lr, grid, rtol, atol, step, *, activation, order, fixed_step):
-    def one(y0, constants, eta):
-        def rhs(_, y, __):
+def _integrate(
+    start: tuple[Array, Array | None],
+    fixed: TeacherCoordinates,
+    lr: jax.Array,
+    grid: jax.Array,
+    steps: tuple[Array, Array, Array],
+    *,
+    activation: Activation,
+    order: int,
+    fixed_step: bool,
+) -> Solution:
+    """Every start with its own constants and rate, on one grid; ``steps`` are rtol, atol and the fixed step."""
+    rtol, atol, step = steps
+
+    def one(y0: tuple[Array, Array | None], constants: TeacherCoordinates, eta: Array) -> Solution:
+        def rhs(_: Rate, y: tuple[Array, Array | None], __: None) -> tuple[Array, Array | None]:
             J, C = y
             return weight_rates(J, C, constants, eta, activation, order)
 
-        def observe(_, y, __):
+        def observe(_: Rate, y: tuple[Array, Array | None], __: None) -> tuple[Array, Array, Array]:
             J, C = y
             R1, Q1 = first_moments(J, C, constants)
             return R1, Q1, generalisation_error(R1, Q1, constants.T1, activation)
@@ -243,25 +332,34 @@ def _integrate(start, fixed, lr, grid, rtol, atol, step, *, activation, order, f
         controller = (
             diffrax.ConstantStepSize()
             if fixed_step
-            else diffrax.PIDController(rtol=rtol, atol=atol, dtmin=SHORTEST * grid[-1], force_dtmin=False)
+            else diffrax.PIDController(rtol=rtol, atol=atol, dtmin=POLICY.shortest_step * grid[-1], force_dtmin=False)
         )
         saves = (diffrax.SubSaveAt(ts=grid, fn=observe), diffrax.SubSaveAt(t1=True))
-        found = diffrax.diffeqsolve(
-            diffrax.ODETerm(rhs), diffrax.Tsit5(), 0.0, grid[-1], step if fixed_step else None, y0,
-            saveat=diffrax.SaveAt(subs=saves), stepsize_controller=controller, max_steps=MOST_STEPS, throw=False,
+        outcome = diffrax.diffeqsolve(
+            diffrax.ODETerm(rhs),
+            diffrax.Tsit5(),
+            0.0,
+            grid[-1],
+            step if fixed_step else None,
+            y0,
+            saveat=diffrax.SaveAt(subs=saves),
+            stepsize_controller=controller,
+            max_steps=POLICY.most_steps,
+            throw=False,
             adjoint=diffrax.ForwardMode(),
-        )  # fmt: skip
-        observed, last = found.ys  # pyright: ignore[reportGeneralTypeIssues]
-        ok = found.result == diffrax.RESULTS.successful
-        return *observed, jax.tree.map(lambda part: part[0], last), found.stats["num_steps"], ok
+        )
+        (R1, Q1, eps), last = outcome.ys  # pyright: ignore[reportGeneralTypeIssues]
+        J, C = jax.tree.map(lambda part: part[0], last)
+        success = outcome.result == diffrax.RESULTS.successful
+        return Solution(R1, Q1, eps, J, C, outcome.stats["num_steps"], success)
 
     return jax.vmap(one)(start, fixed, lr)
 
 
-def _coordinates(states: list[OrderParameters], spectra: list[Spectrum]) -> tuple[np.ndarray, Fixed]:
-    """Weights with the overlaps of all states, padded to one rank: J of shape (states, K, L·rank); and what is fixed.
+def _coordinates(states: list[OrderParameters], spectra: list[Spectrum]) -> tuple[np.ndarray, TeacherCoordinates]:
+    """Weights with the overlaps of all states, padded to one rank: J of shape (states, K, L·rank); and the constants.
 
-    At most K + M coordinates a mode are needed, fewer where a mode has fewer inputs.
+    At most K + M coordinates per mode are needed, fewer if a mode has fewer inputs.
     """
     factored = [state.factors() for state in states]
     rank = max(J.shape[-1] for J, _ in factored)
@@ -274,82 +372,74 @@ def _coordinates(states: list[OrderParameters], spectra: list[Spectrum]) -> tupl
     T1 = np.einsum("sl,slnm->snm", shares * values, np.stack([state.T for state in states]))
     B = np.stack([flat(B) for _, B in factored])
     repeated = np.repeat(values, rank, axis=-1), np.repeat(values * shares, rank, axis=-1)
-    return np.stack([flat(J) for J, _ in factored]), Fixed(B, *repeated, T1, values, shares)
+    return np.stack([flat(J) for J, _ in factored]), TeacherCoordinates(B, *repeated, T1, values, shares)
 
 
-def _final(J: np.ndarray, C: np.ndarray | None, B: np.ndarray, state: OrderParameters) -> OrderParameters | None:
+def _final(solution: Solution, B: Array, state: OrderParameters) -> OrderParameters | None:
+    """All overlaps at the last α; None if the solution diverged."""
+    J, C = np.asarray(solution.J), solution.C
     if not np.isfinite(J).all() or (C is not None and not np.isfinite(C).all()):
         return None
-    J, B = (part.reshape(len(part), state.shape[0], -1).swapaxes(0, 1) for part in (J, B))
-    Q = J @ J.swapaxes(1, 2) + (0 if C is None else C)
+    J, B = (part.reshape(len(part), state.shape[0], -1).swapaxes(0, 1) for part in (J, np.asarray(B)))
+    Q = J @ J.swapaxes(1, 2) + (0 if C is None else np.asarray(C))
     return OrderParameters(J @ B.swapaxes(1, 2), (Q + Q.swapaxes(1, 2)) / 2, state.T)
 
 
-def _curve(grid, eps, R1, Q1, T1, final, success: bool, how: dict[str, Any], lr: float, first: float) -> Curve:
-    students, teachers = R1.shape[1:]
+def _judge(
+    solution: Solution, T1: Array, how: dict[str, Any], lr: float, first: float
+) -> tuple[Status, list[str], float]:
+    """Status, reasons, and the floor below which ε is rounding; ``first`` is the students' mean Q^(1) at α = 0."""
+    eps, Q1 = np.asarray(solution.eps), np.asarray(solution.Q1)
+    students, teachers = solution.R1.shape[1:]
     floor = ROUNDING * (students + teachers) ** 2 / (2 * teachers)
-    broken = not (success and np.isfinite(eps).all())
-    floor += LEAST * how["atol"]
+    floor += POLICY.absolute_safety * how["atol"]
     reasons = []
-    if broken:
+    if not (bool(solution.success) and np.isfinite(eps).all()):
         reasons.append(
-            f"the solver gave up after {how['steps']} steps; the curve diverges (η = {lr:g} too large) or a grid end "
-            "is too far: lower η or shorten α"
+            f"the solver gave up after {how['steps']} steps; the curve diverges (η = {lr:g} too large) or the last α "
+            "is too large: lower η or shorten α"
         )
-    elif np.max(eps) > 1e6 * max(eps[0], 1e-12):
+    elif np.max(eps) > POLICY.largest_growth * max(eps[0], POLICY.smallest_start):
         reasons.append(f"ε grows without bound; η = {lr:g} is above the stability limit, lower it")
-    elif (ran := np.trace(Q1[-1]) / students) > RUNAWAY * max(np.trace(T1) / teachers, first):
-        # ε of erf units stays bounded while they saturate, so it does not tell
-        reasons.append(f"the students' weights run away (Q of {ran:.3g} on average); η = {lr:g} is too large, lower it")
+    elif (size := np.trace(Q1[-1]) / students) > POLICY.runaway * max(np.trace(T1) / teachers, first):
+        # ε of erf units stays bounded when they saturate, so it does not show this
+        reasons.append(f"the students' weights run away (mean Q is {size:.3g}); η = {lr:g} is too large, lower it")
     status = Status.REFUSED if reasons else Status.OK
     if not reasons and np.min(eps) < floor:
         status = Status.WARNING
-        reasons.append(f"ε below {floor:.1g} is rounding and tolerance, not signal; lower rtol, or do not read it")
-    return Curve(
-        eps,
-        np.where(np.isfinite(eps), SAFETY * how["rtol"] * np.abs(eps) + floor, 0.0),
-        status,
-        {**how, "floor": floor},
-        reasons=reasons,
-        error_kind="quadrature",
-        name="ε",
-        alpha=grid,
-        R1=R1,
-        Q1=Q1,
-        T1=T1,
-        final=final,
-    )
+        reasons.append(f"ε below {floor:.1g} is rounding and tolerance, not signal; lower rtol, or ignore those values")
+    return status, reasons, floor
 
 
-def _beside(curve: Curve, noisy: Curve, size: float) -> Curve:
-    """A curve of first order that says what the second order finds."""
+def _with_second_order(curve: Curve, noisy: Curve, size: float) -> Curve:
+    """A first-order curve with the status that the second order gives it."""
     if curve.status is Status.REFUSED:
         return curve
     if noisy.status is Status.REFUSED:
         reasons = [f"to second order {noisy.reasons[0]}"]
-        return dataclasses.replace(curve, value=curve.estimate, status=Status.REFUSED, reasons=reasons)
+        return dataclasses.replace(curve, status=Status.REFUSED, reasons=reasons)
     ratio = noisy.eps / np.maximum(curve.eps, curve.diagnostics["floor"])
     far = float(ratio[np.argmax(np.abs(np.log(np.maximum(ratio, ROUNDING))))])
     reason = f"ηM/K = {size:.3g} is not small: ε of second order is up to {far:.3g} times this; use order=2 or lower η"
-    return dataclasses.replace(curve, value=curve.estimate, status=Status.WARNING, reasons=[*curve.reasons, reason])
+    return dataclasses.replace(curve, status=Status.WARNING, reasons=[*curve.reasons, reason])
 
 
-def _check(states, spectra, rates, activation, order, rtol, step) -> None:
-    if activation not in ACTIVATIONS:
-        raise BadInput(f"unknown activation '{activation}'", f"choose one of: {', '.join(ACTIVATIONS)}")
-    if order not in (1, 2):
-        raise BadInput(f"order {order}", "use 1 for O(η) or 2 for O(η²)")
+def _check(states: list[OrderParameters], spectra: list[Spectrum], rates: np.ndarray, solver: Solver) -> None:
+    if solver.activation not in ACTIVATIONS:
+        raise BadInput(f"unknown activation '{solver.activation}'", f"choose one of: {', '.join(ACTIVATIONS)}")
+    if solver.order not in (1, 2):
+        raise BadInput(f"order {solver.order}", "use 1 for O(η) or 2 for O(η²)")
     if len(spectra) != len(states) or rates.shape != (len(states),):
         raise BadInput(
-            f"{len(states)} states, {len(spectra)} spectra, {rates.size} learning rates", "give one, or one for each"
+            f"{len(states)} states, {len(spectra)} spectra, {rates.size} learning rates", "give one, or one per state"
         )
     if not (np.isfinite(rates).all() and (rates > 0).all()):
         raise BadInput(f"a learning rate is {rates.min():g}", "use η > 0")
-    if not 0 < rtol < 1e-2:
-        raise BadInput(f"rtol {rtol:g}", "use a relative tolerance between 0 and 0.01")
-    if step is not None and not (np.isfinite(step) and step > 0):
-        raise BadInput(f"a step of {step}", "use a positive step in α")
+    if not 0 < solver.rtol < 1e-2:
+        raise BadInput(f"rtol {solver.rtol:g}", "use a relative tolerance between 0 and 0.01")
+    if solver.step is not None and not (np.isfinite(solver.step) and solver.step > 0):
+        raise BadInput(f"a step of {solver.step}", "use a positive step in α")
     for state, spectrum in zip(states, spectra, strict=True):
         state.check_modes(spectrum)
         if state.shape != states[0].shape:
-            raise BadInput(f"states of shapes {states[0].shape} and {state.shape}", "solve them apart")
+            raise BadInput(f"states of shapes {states[0].shape} and {state.shape}", "solve them separately")

@@ -1,4 +1,4 @@
-"""Gaussian averages of erf units, in closed form: I2, I3, I4 of Saad & Solla 1995.
+"""What are the Gaussian averages of erf units? I2, I3, I4 of Saad & Solla 1995, in closed form.
 
 With g(x) = erf(x/√2), C the covariance of (z₁, …), for the numbered variables
 
@@ -10,36 +10,36 @@ With g(x) = erf(x/√2), C the covariance of (z₁, …), for the numbered varia
         = \\tfrac4{\\pi^2} \\frac1{\\sqrt{A_4}} \\arcsin\\frac{V_{34}}{\\sqrt{(1+V_{33})(1+V_{44})}}
 
 with A₄ = (1+C₁₁)(1+C₂₂) − C₁₂² and V the covariance of z₃, z₄ given that z₁ and z₂ plus unit noise are zero:
-V = C_{34,34} − C_{34,12}(1 + C_{12,12})⁻¹C_{12,34}. That is eq. 91 with its signs put right: A₀ = A₄V₃₄ and
+V = C_{34,34} − C_{34,12}(1 + C_{12,12})⁻¹C_{12,34}. That is eq. 91 with corrected signs: A₀ = A₄V₃₄ and
 A₁ = A₄(1+V₃₃).
-Repeated indices need nothing special. The functions take NumPy or JAX arrays.
+Repeated indices need no special treatment. The functions take NumPy or JAX arrays.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax.numpy as jnp
 
+from phasecast.core.types import Array
 
-def i2(C: Any) -> Any:
+
+def i2(C: Array) -> Array:
     """⟨g(z₁)g(z₂)⟩ for covariances of shape (…, 2, 2)."""
     return 2 / jnp.pi * jnp.arcsin(C[..., 0, 1] / jnp.sqrt((1 + C[..., 0, 0]) * (1 + C[..., 1, 1])))
 
 
-def i3(C: Any) -> Any:
+def i3(C: Array) -> Array:
     """⟨g'(z₁)z₂g(z₃)⟩ for covariances of shape (…, 3, 3)."""
     one = 1 + C[..., 0, 0]
     root = jnp.sqrt(one * (1 + C[..., 2, 2]) - C[..., 0, 2] ** 2)
     return 2 / jnp.pi * (C[..., 1, 2] * one - C[..., 0, 1] * C[..., 0, 2]) / (one * root)
 
 
-def i4(C: Any) -> Any:
+def i4(C: Array) -> Array:
     """⟨g'(z₁)g'(z₂)g(z₃)g(z₄)⟩ for covariances of shape (…, 4, 4)."""
     a, b, c = 1 + C[..., 0, 0], 1 + C[..., 1, 1], C[..., 0, 1]
     A4 = a * b - c**2
 
-    def given(n: int, m: int) -> Any:
+    def given(n: int, m: int) -> Array:
         first, second = C[..., 0, n], C[..., 1, n]
         one, two = C[..., 0, m], C[..., 1, m]
         return C[..., n, m] - (b * first * one + a * second * two - c * (first * two + second * one)) / A4
@@ -48,11 +48,11 @@ def i4(C: Any) -> Any:
     return 4 / jnp.pi**2 * jnp.arcsin(sine) / jnp.sqrt(A4)
 
 
-def i4_contraction(C: Any, coefficients: Any, students: int) -> Any:
+def i4_contraction(C: Array, coefficients: Array, students: int) -> Array:
     """S_ij = Σ_ab c_a c_b I4(x_i, x_j, z_a, z_b) over all units z = (x, y), shape (K, K).
 
     ``C`` is the covariance (K+M, K+M) of all units, the K students first. One conditional covariance serves a whole
-    pair (i, j), and only i ≤ j and a ≤ b are computed: about K²(K+M)²/4 arcsines, and no table of 4 × 4 covariances.
+    pair (i, j), and only i ≤ j and a ≤ b are computed: about K²(K+M)²/4 arcsines, without a table of 4 × 4 covariances.
     """
     units = C.shape[0]
     rows, columns = jnp.triu_indices(students)

@@ -1,4 +1,4 @@
-"""What do N_l trainable features and the time α buy? Power-law approximations of the linear curve, with their errors.
+"""How do N_l trainable features and the time α lower the error? Power laws of the linear curve, with their errors.
 
 The sum of eq. 8 as an integral (Euler-Maclaurin) is a difference of incomplete gamma functions; its window of power-law
 decay α^{−β/(1+β)}; and the floor that untrained features leave, N_l^{−β}, in the eigenbasis or out of it.
@@ -7,20 +7,20 @@ decay α^{−β/(1+β)}; and the floor that untrained features leave, N_l^{−β
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import gamma, gammainc, gammaincc
 
 from phasecast.core.errors import BadInput, whole_number
 from phasecast.core.results import Prediction
 from phasecast.online.learning_curve import Curve, check_alphas
-from phasecast.online.linear import SOURCE, _closed, _positive_rate, _trained, _variance
+from phasecast.online.linear import SOURCE, check_rate, closed_curve, count_trained, initial_variance
 from phasecast.online.spectrum import Spectrum
 
 
 def integral_curve(
-    modes: int, exponent: float, lr: float, sigma: float, alphas: Any, trained: int | None = None
+    modes: int, exponent: float, lr: float, sigma: float, alphas: ArrayLike, trained: int | None = None
 ) -> Prediction:
     """Eq. 9 (50) and, with ``trained`` modes, eq. 11 (79) corrected; ``value`` at each α.
 
@@ -31,13 +31,13 @@ def integral_curve(
     with z = 2ηλ₊α and s = β/(1+β). The learned sum ends at N_l; printed is L, which counts the frozen modes twice.
     ``systematic`` is a bound that holds for every α: with h(k) the summand, the sum less the integral is between
     h(1) + h(N_l) − max h and max h, because h has one maximum; the frozen sum falls, so its bound is its first term.
-    Eq. 49, ½h(1), is no bound: at late times ½h(L) is left.
+    Eq. 49, ½h(1), is not a bound: at late times ½h(L) is left.
     """
     grid = check_alphas(alphas)
-    _positive_rate(lr)
+    check_rate(lr)
     spectrum = Spectrum.power_law(modes, exponent)
-    learn = _trained(spectrum, trained)
-    scale = (1 + _variance(sigma)) * spectrum.largest / (2 * modes)
+    learn = count_trained(spectrum, trained)
+    scale = (1 + initial_variance(sigma)) * spectrum.largest / (2 * modes)
     z, s = 2 * lr * spectrum.largest * grid, exponent / (1 + exponent)
     near, far = z * learn ** -(1 + exponent), z
     # from the side on which the two are small, so that their difference does not cancel
@@ -65,7 +65,7 @@ def power_law_window(modes: int, exponent: float, lr: float) -> tuple[float, flo
 
     1/(2ηλ₊) < α < Γ((2β+1)/(1+β))^{(1+β)/β} L^{1+β}/(2ηλ₊)
     """
-    _positive_rate(lr)
+    check_rate(lr)
     largest = Spectrum.power_law(modes, exponent).largest
     stretch = gamma((2 * exponent + 1) / (1 + exponent)) ** ((1 + exponent) / exponent)
     first = 1 / (2 * lr * largest)
@@ -78,54 +78,53 @@ def feature_floor(modes: int, exponent: float, sigma: float, trained: int) -> Pr
     Its integral, eq. 74, is (1+σ_J²)λ₊/(2βL)·(N_l^{−β} − L^{−β}): a power law in N_l where N_l ≪ L.
     """
     spectrum = Spectrum.power_law(modes, exponent)
-    learn = _trained(spectrum, trained)
+    learn = count_trained(spectrum, trained)
     rest = float(spectrum.weights[learn:] @ spectrum.eigenvalues[learn:])
-    return Prediction(
-        (1 + _variance(sigma)) / 2 * rest, "α → ∞, small learning rate", f"{SOURCE}, eq. 71 from N_l + 1", name="ε"
-    )
+    floor = (1 + initial_variance(sigma)) / 2 * rest
+    return Prediction(floor, "α → ∞, small learning rate", f"{SOURCE}, eq. 71 from N_l + 1", name="ε")
 
 
-def rotated_curve(covariance: Any, trained: int, lr: float, sigma: float, alphas: Any) -> Curve:
+def rotated_curve(covariance: ArrayLike, trained: int, lr: float, sigma: float, alphas: ArrayLike) -> Curve:
     """ε(α) with the first N_l coordinates trained, whatever the covariance; first order in η, averaged over weights.
 
     From eq. 84: with Δ = J − B, the trained part relaxes to −Σ̃⁻¹Σ_cross Δ̂, and ε = ΔᵀΣΔ/(2N).
     """
     grid = check_alphas(alphas)
-    _positive_rate(lr)
+    check_rate(lr)
     matrix, learn = _blocks(covariance, trained)
     size = len(matrix)
     values, vectors = np.linalg.eigh(matrix[:learn, :learn])
     cross = vectors.T @ matrix[:learn, learn:]
-    pull = (cross**2).sum(axis=1) / values  # of each trained direction towards the frozen ones
+    coupling = (cross**2).sum(axis=1) / values  # of each trained direction to the frozen ones
     decay = np.exp(-lr * np.outer(grid, values))
-    traces = decay**2 @ values + np.trace(matrix[learn:, learn:]) - (1 - decay**2) @ pull
-    return _closed((1 + _variance(sigma)) * traces / (2 * size), grid, {"form": "eq. 84, first order"})
+    traces = decay**2 @ values + np.trace(matrix[learn:, learn:]) - (1 - decay**2) @ coupling
+    return closed_curve((1 + initial_variance(sigma)) * traces / (2 * size), grid, {"form": "eq. 84, first order"})
 
 
-def rotated_floor(covariance: Any, trained: int | Sequence[int], sigma: float) -> Prediction:
+def rotated_floor(covariance: ArrayLike, trained: int | Sequence[int], sigma: float) -> Prediction:
     """ε for α → ∞ with the first N_l coordinates trained (eq. 88), for a covariance of any trace.
 
     .. math:: \\epsilon = \\frac{1+\\sigma_J^2}{2N}\\,\\mathrm{Tr}\\bigl(\\hat\\Sigma
               - \\Sigma_\\times^\\top\\tilde\\Sigma^{-1}\\Sigma_\\times\\bigr)
 
     With Σ = CCᵀ, C lower triangular, the matrix in brackets is that of the last rows and columns of C, so that one
-    factorisation serves every N_l: ``trained`` may be a list, and the value is an array then.
+    factorisation serves every N_l: ``trained`` may be a list; the value is then an array.
     """
-    wanted = np.atleast_1d(np.asarray(trained))
-    matrix, _ = _blocks(covariance, int(wanted.max()))
+    counts = np.atleast_1d(np.asarray(trained))
+    matrix, _ = _blocks(covariance, int(counts.max()))
     squares = np.linalg.cholesky(matrix) ** 2
     # column j of C counts where j ≥ N_l; what is above the diagonal is zero
     rests = np.cumsum(squares.sum(axis=0)[::-1])[::-1]
-    value = (1 + _variance(sigma)) * np.append(rests, 0.0)[[whole_number("trained", int(n), 1) for n in wanted]]
+    value = (1 + initial_variance(sigma)) * np.append(rests, 0.0)[[whole_number("trained", int(n), 1) for n in counts]]
     floor = value / (2 * len(matrix))
     return Prediction(
         floor if np.ndim(trained) else float(floor[0]), "α → ∞, small learning rate", f"{SOURCE}, eq. 88", name="ε"
     )
 
 
-def _blocks(covariance: Any, trained: int) -> tuple[np.ndarray, int]:
+def _blocks(covariance: ArrayLike, trained: int) -> tuple[np.ndarray, int]:
     matrix = np.asarray(covariance, dtype=float)
-    Spectrum.from_covariance(matrix)  # says what is wrong with it, if anything is
+    Spectrum.from_covariance(matrix)  # raises bad input if it is not a covariance
     if whole_number("trained", trained, 1) > len(matrix):
         raise BadInput(f"{trained} trained coordinates of {len(matrix)}", f"use at most {len(matrix)}")
     return matrix, trained

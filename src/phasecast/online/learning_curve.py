@@ -1,4 +1,4 @@
-"""A learning curve: the generalisation error ε over the examples per input α, with the overlaps along the way."""
+"""What is a learning curve? The generalisation error ε over the examples per input α, with the overlaps on the way."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from phasecast.core import codec
 from phasecast.core.errors import BadInput
@@ -20,17 +21,16 @@ def _empty() -> np.ndarray:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Curve(Measurement):
-    """ε over α. ``eps`` raises where the curve is refused; ``estimate`` is there to look at anyway.
+    """ε over α. ``eps`` raises if the curve is refused; ``estimate`` is always available.
 
-    ``error`` is what the numbers are known to: of a solved curve the numerical error, of several draws or seeds the
-    standard error of their mean.
+    ``error`` is the numerical error of a solved curve, and the standard error of the mean over draws or seeds.
 
     Parameters
     ----------
     alpha: shape (n,), examples divided by inputs.
-    R1, Q1: shapes (n, K, M) and (n, K, K): the overlaps R^(1), Q^(1) along the way; empty where they are not known.
-    T1: shape (M, M): the teacher's, which stay.
-    final: all overlaps at the last α, to go on from.
+    R1, Q1: shapes (n, K, M) and (n, K, K): the overlaps R^(1), Q^(1) along the curve; empty if unknown.
+    T1: shape (M, M): the teacher's overlaps, which are constant.
+    final: all overlaps at the last α, to continue from.
     """
 
     alpha: np.ndarray = field(default_factory=_empty)
@@ -48,7 +48,7 @@ class Curve(Measurement):
     def specialisation(self) -> np.ndarray:
         """Shape (n,): mean over teachers of the best normalised overlap with a student, less the mean over students.
 
-        Zero on a symmetric plateau, near one where every teacher has a student of its own.
+        Zero on a symmetric plateau, near one if every teacher has a student of its own.
         """
         if not self.R1.size:
             raise BadInput("this curve has no overlaps", "solve it with phasecast.online.solve")
@@ -58,13 +58,13 @@ class Curve(Measurement):
 
     @property
     def slope(self) -> np.ndarray:
-        """d log ε / d log α at each α, by differences; NaN where α = 0."""
+        """d log ε / d log α at each α, by differences; NaN at α = 0."""
         with np.errstate(divide="ignore", invalid="ignore"):
             logs = np.log(self.alpha), np.log(np.asarray(self.estimate, dtype=float))
             return np.gradient(logs[1], logs[0]) if self.alpha.size > 1 else np.full(self.alpha.size, np.nan)
 
     def first_below(self, level: float) -> float:
-        """The first α with ε below ``level``, between grid points by log-linear interpolation; ∞ if never."""
+        """The first α with ε below ``level``, interpolated log-linearly between grid points; ∞ if never."""
         eps = self.eps
         below = np.flatnonzero(eps < level)
         if not below.size:
@@ -80,23 +80,21 @@ class Curve(Measurement):
         return {**super().plain(), "alpha": codec.plain(self.alpha)}
 
 
-def check_alphas(alphas: Any) -> np.ndarray:
+def check_alphas(alphas: ArrayLike) -> np.ndarray:
     """Increasing α from 0 on, as an array."""
     grid = np.atleast_1d(np.asarray(alphas, dtype=float))
     if grid.ndim != 1 or not grid.size or not np.isfinite(grid).all():
-        raise BadInput("α is no list of numbers", "give increasing numbers ≥ 0")
+        raise BadInput("α is not a list of numbers", "give increasing numbers ≥ 0")
     if grid[0] < 0 or (np.diff(grid) <= 0).any():
         raise BadInput("α does not increase", "give increasing numbers ≥ 0")
     return grid
 
 
 def mean_curve(curves: Sequence[Curve], error_kind: str = "seeds") -> Curve:
-    """The mean of several curves on one grid, with the standard error of the mean; refused ones are left out."""
+    """The mean of several curves on one grid, with the standard error of the mean; refused curves are left out."""
     defended = [curve for curve in curves if curve.status is not Status.REFUSED]
     if not defended:
-        raise BadInput(
-            "no curve to take the mean of is defended", "; ".join(curves[0].reasons) if curves else "give one"
-        )
+        raise BadInput("every curve to average is refused", "; ".join(curves[0].reasons) if curves else "give one")
     values = np.stack([curve.eps for curve in defended])
     count = len(values)
     error = values.std(axis=0, ddof=1) / np.sqrt(count) if count > 1 else np.asarray(defended[0].error)

@@ -1,4 +1,4 @@
-"""How fast does a linear student learn? Closed curves at any learning rate, and for discrete SGD with N inputs exactly.
+"""How fast does a linear student learn? Closed curves at any learning rate, and exact ones for discrete SGD.
 
 With D_k the mean square of J − B in mode k, one-pass SGD on Gaussian inputs has, for N → ∞,
 
@@ -11,9 +11,11 @@ any number of modes where the paper's eq. 6 and 57 need arbitrary precision. Num
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from phasecast.core.errors import BadInput, whole_number
 from phasecast.core.results import Prediction
@@ -21,12 +23,12 @@ from phasecast.online.learning_curve import Curve, check_alphas
 from phasecast.online.spectrum import Spectrum
 
 SOURCE = "Worschech & Rosenow 2024"
-BISECTIONS = 70
-ENTRIES = 4_000_000  # of a block of secular equations that are solved together
+BISECTIONS = 70  # 2^−70 of the interval: below the rounding of float64, wherever the root is
+ENTRIES = 4_000_000  # of a block of secular equations that are solved together: 32 MB per array
 
 
 def linear_curve(
-    modes: int, exponent: float, lr: float, sigma: float, alphas: Any, trained: int | None = None
+    modes: int, exponent: float, lr: float, sigma: float, alphas: ArrayLike, trained: int | None = None
 ) -> Curve:
     """ε(α) of a linear student at any learning rate, averaged over weights (eq. 6 in its stable form).
 
@@ -38,15 +40,15 @@ def linear_curve(
     return general_curve(Spectrum.power_law(modes, exponent), lr, sigma, alphas, trained)
 
 
-def general_curve(spectrum: Spectrum, lr: float, sigma: float, alphas: Any, trained: int | None = None) -> Curve:
+def general_curve(spectrum: Spectrum, lr: float, sigma: float, alphas: ArrayLike, trained: int | None = None) -> Curve:
     """:func:`linear_curve` for any spectrum."""
     grid = check_alphas(alphas)
-    learn = _trained(spectrum, trained)
-    limit = float(stability_limit(spectrum, trained).value)
+    learn = count_trained(spectrum, trained)
+    limit = float(stability_limit(spectrum, trained))
     if not 0 < lr < limit * (1 - 1e-12):
         raise BadInput(f"the learning rate {lr:g} is not below the stability limit", f"use 0 < η < {limit:.6g}")
     values, shares = spectrum.eigenvalues, spectrum.weights
-    start = 1 + _variance(sigma)
+    start = 1 + initial_variance(sigma)
     frozen = float(shares[learn:] @ values[learn:]) * start  # 2ε of what does not learn
     roots = np.sqrt(shares[:learn])
     rates, project = secular(values[:learn], roots * values[:learn], lr / 2)
@@ -55,7 +57,7 @@ def general_curve(spectrum: Spectrum, lr: float, sigma: float, alphas: Any, trai
     steady = lr / 2 * u * frozen / rates
     y = steady + np.exp(-2 * lr * np.outer(grid, rates)) * (start * project(roots) - steady)
     eps = (y @ u + frozen) / 2
-    return _closed(
+    return closed_curve(
         eps,
         grid,
         {"form": "secular, any learning rate", "stability limit": limit, "slowest rate": 2 * lr * rates.min()},
@@ -68,13 +70,15 @@ def secular_weights(spectrum: Spectrum, lr: float) -> tuple[np.ndarray, np.ndarr
     To first order in η they are λ and wλ; x is λ̃ of the paper and the weight its b_kλ̃_k/L. The last rate turns negative
     at the stability limit.
     """
-    _positive_rate(lr)
+    check_rate(lr)
     roots = np.sqrt(spectrum.weights)
     rates, project = secular(spectrum.eigenvalues, roots * spectrum.eigenvalues, lr / 2)
     return rates, project(roots * spectrum.eigenvalues) * project(roots)
 
 
-def small_rate_curve(spectrum: Spectrum, lr: float, sigma: float, alphas: Any, trained: int | None = None) -> Curve:
+def small_rate_curve(
+    spectrum: Spectrum, lr: float, sigma: float, alphas: ArrayLike, trained: int | None = None
+) -> Curve:
     """ε(α) to first order in the learning rate: eq. 8, and with ``trained`` modes eq. 10.
 
     .. math:: \\epsilon = \\frac{1+\\sigma_J^2}{2}\\Bigl[\\sum_{k\\le N_l} w_k\\lambda_k e^{-2\\eta\\lambda_k\\alpha}
@@ -82,17 +86,17 @@ def small_rate_curve(spectrum: Spectrum, lr: float, sigma: float, alphas: Any, t
 
     Eq. 71 and 78 print the second sum from N_l; it starts at N_l + 1.
     """
-    grid, learn = check_alphas(alphas), _trained(spectrum, trained)
-    _positive_rate(lr)
+    grid, learn = check_alphas(alphas), count_trained(spectrum, trained)
+    check_rate(lr)
     weights = spectrum.weights * spectrum.eigenvalues
     decays = np.exp(-2 * lr * np.outer(grid, spectrum.eigenvalues[:learn])) @ weights[:learn]
-    eps = (1 + _variance(sigma)) / 2 * (decays + weights[learn:].sum())
-    return _closed(eps, grid, {"form": "first order in the learning rate"})
+    eps = (1 + initial_variance(sigma)) / 2 * (decays + weights[learn:].sum())
+    return closed_curve(eps, grid, {"form": "first order in the learning rate"})
 
 
 def stability_limit(spectrum: Spectrum, trained: int | None = None) -> Prediction:
     """The learning rate from which ε grows, for N → ∞: η = 2/Σ_{k≤N_l} w λ, which is 2 for a spectrum of mean one."""
-    learn = _trained(spectrum, trained)
+    learn = count_trained(spectrum, trained)
     value = 2 / float(spectrum.weights[:learn] @ spectrum.eigenvalues[:learn])
     return Prediction(value, "linear student, N → ∞", f"{SOURCE}, from the secular equation at x = 0", name="η limit")
 
@@ -114,7 +118,7 @@ def sgd_stability_limit(spectrum: Spectrum, inputs: int) -> Prediction:
     )
 
 
-def sgd_curve(spectrum: Spectrum, inputs: int, lr: float, sigma: float, alphas: Any) -> Curve:
+def sgd_curve(spectrum: Spectrum, inputs: int, lr: float, sigma: float, alphas: ArrayLike) -> Curve:
     """E[ε] of discrete one-pass SGD with N Gaussian inputs, exactly, after round(αN) steps.
 
     .. math:: D_k' = D_k - \\tfrac{2\\eta}{N}\\lambda_k D_k
@@ -122,26 +126,28 @@ def sgd_curve(spectrum: Spectrum, inputs: int, lr: float, sigma: float, alphas: 
     """
     grid = check_alphas(alphas)
     counts = spectrum.inputs_per_mode(inputs)
-    limit = float(sgd_stability_limit(spectrum, inputs).value)
+    limit = float(sgd_stability_limit(spectrum, inputs))
     if not 0 < lr < limit * (1 - 1e-12):
         raise BadInput(f"the learning rate {lr:g} is not below the stability limit", f"use 0 < η < {limit:.6g}")
     step = lr / inputs * spectrum.eigenvalues
     roots = np.sqrt(counts)
     losses, project = secular(2 * step * (1 - step), roots * step, 1.0)  # 1 − the factor of each step
-    u, start = project(roots * spectrum.eigenvalues), project(roots) * (1 + _variance(sigma))
+    u, start = project(roots * spectrum.eigenvalues), project(roots) * (1 + initial_variance(sigma))
     counted = np.rint(grid * inputs)
     with np.errstate(divide="ignore", invalid="ignore"):
-        # a factor below zero cannot be: the step's second-moment matrix is positive
+        # a negative factor is rounding: the step's second-moment matrix is positive
         logs = np.log1p(-np.clip(losses, None, 1.0))
         powers = np.where(counted[:, None] == 0, 1.0, np.exp(counted[:, None] * logs))
-    return _closed(
+    return closed_curve(
         powers @ (start * u) / (2 * inputs),
         counted / inputs,
         {"form": f"discrete SGD, N = {inputs}", "stability limit": limit},
     )
 
 
-def secular(diagonal: np.ndarray, vector: np.ndarray, strength: float):
+def secular(
+    diagonal: np.ndarray, vector: np.ndarray, strength: float
+) -> tuple[np.ndarray, Callable[[np.ndarray], np.ndarray]]:
     """Eigenvalues of diag(d) − s·u uᵀ and the projection of a vector on its eigenvectors.
 
     Each eigenvalue is found by bisection as a distance from the nearer pole, so the distances d − x that make up the
@@ -184,12 +190,14 @@ def secular(diagonal: np.ndarray, vector: np.ndarray, strength: float):
     return x, project
 
 
-def _closed(eps: np.ndarray, grid: np.ndarray, how: dict[str, Any]) -> Curve:
+def closed_curve(eps: np.ndarray, grid: np.ndarray, how: dict[str, Any]) -> Curve:
+    """A curve that a formula gives exactly; its error is rounding."""
     rounding = 1e-12 * np.abs(eps) + 1e-17
-    return Curve(eps, rounding, diagnostics=how, error_kind="quadrature", name="ε", alpha=grid)
+    return Curve(eps, rounding, diagnostics=how, error_kind="exact", name="ε", alpha=grid)
 
 
-def _trained(spectrum: Spectrum, trained: int | None) -> int:
+def count_trained(spectrum: Spectrum, trained: int | None) -> int:
+    """How many modes learn: N_l, defaults to all."""
     if trained is None:
         return spectrum.modes
     if whole_number("trained", trained, 1) > spectrum.modes:
@@ -197,12 +205,14 @@ def _trained(spectrum: Spectrum, trained: int | None) -> int:
     return trained
 
 
-def _variance(sigma: float) -> float:
+def initial_variance(sigma: float) -> float:
+    """σ_J²."""
     if not (np.isfinite(sigma) and sigma >= 0):
         raise BadInput(f"σ_J is {sigma}", "give a standard deviation ≥ 0")
     return sigma**2
 
 
-def _positive_rate(lr: float) -> None:
+def check_rate(lr: float) -> None:
+    """Bad input unless η > 0."""
     if not (np.isfinite(lr) and lr > 0):
         raise BadInput(f"the learning rate is {lr:g}", "use η > 0")

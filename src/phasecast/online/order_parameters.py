@@ -5,7 +5,8 @@ With P_k the projector on the k-th eigenspace of the covariance, of dimension N_
 .. math:: R[k] = J P_k B^\\top / N_k, \\qquad Q[k] = J P_k J^\\top / N_k, \\qquad T[k] = B P_k B^\\top / N_k
 
 close among themselves. The moments of the paper are their sums :math:`R^{(l)} = \\sum_k w_k \\lambda_k^l R[k]`, with
-w_k = N_k/N; going back from moments to modes inverts a Vandermonde matrix and is hopeless beyond ten modes.
+w_k = N_k/N; going back from moments to modes inverts a Vandermonde matrix, which is impossible in float64 beyond
+ten modes.
 """
 
 from __future__ import annotations
@@ -14,12 +15,13 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from phasecast.core.errors import BadInput, whole_number
 from phasecast.core.results import Result
 from phasecast.online.spectrum import Spectrum
 
-SYMMETRY = 1e-9  # relative; more than rounding is a mistake
+SYMMETRY = 1e-9  # relative asymmetry of an overlap matrix; rounding is below 1e-12, so more is a mistake of the caller
 
 
 class Moments(NamedTuple):
@@ -73,7 +75,7 @@ class OrderParameters(Result):
         return cls.from_weights(J, B, spectrum, rotate=False)
 
     @classmethod
-    def from_weights(cls, J: Any, B: Any, spectrum: Spectrum, *, rotate: bool = True) -> OrderParameters:
+    def from_weights(cls, J: ArrayLike, B: ArrayLike, spectrum: Spectrum, *, rotate: bool = True) -> OrderParameters:
         """Overlaps of weights J of shape (K, N) and B of shape (M, N).
 
         Where the spectrum has a basis the weights are taken to be in the coordinates of the data and are rotated;

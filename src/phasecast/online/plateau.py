@@ -1,4 +1,4 @@
-"""Where does learning wait, and how long? The symmetric plateau of a soft committee, and the escape from it.
+"""How high is the plateau, and how fast is it left? The symmetric plateau of a soft committee, and its escape.
 
 While all students are alike, J_i = J, the first-order equations rest where J is a combination of the teachers,
 
@@ -19,6 +19,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.optimize import root
 
 from phasecast.core.errors import BadInput, whole_number
@@ -47,7 +48,7 @@ class Plateau(Result):
     eps: float
     coefficients: np.ndarray
 
-    def moment(self, T: Any) -> tuple[np.ndarray, float]:
+    def moment(self, T: ArrayLike) -> tuple[np.ndarray, float]:
         """R^(l) and Q^(l) on the plateau, from the teachers' T^(l) of the same order (or of one mode)."""
         gram = _gram(T, "T")
         return gram @ self.coefficients, float(self.coefficients @ gram @ self.coefficients)
@@ -59,11 +60,11 @@ class Plateau(Result):
         return [("ε", show(self.eps)), ("R", show(self.R)), ("Q", show(self.Q))]
 
 
-def plateau(T1: Any) -> Plateau:
+def plateau(T1: ArrayLike) -> Plateau:
     """The symmetric plateau of a teacher Gram matrix T^(1) of shape (M, M), for any number of students.
 
-    >>> found = plateau(np.eye(2))
-    >>> round(found.eps, 8), round(found.Q, 6)
+    >>> at = plateau(np.eye(2))
+    >>> round(at.eps, 8), round(at.Q, 6)
     (0.00580542, 0.333333)
     """
     T1 = _gram(T1, "T1")
@@ -78,8 +79,7 @@ def plateau(T1: Any) -> Plateau:
         A = 1 / np.sqrt((1 + Q) * (1 + np.diagonal(T1)) - R**2)
         return a * (teachers / np.sqrt(1 + 2 * Q) + A @ R) - A * (1 + Q)
 
-    found = root(gap, np.full(teachers, guess), tol=1e-15)
-    a = found.x
+    a = root(gap, np.full(teachers, guess), tol=1e-15).x
     if abs(gap(a)).max() > 1e-10 or a @ T1 @ a <= 0:
         raise BadInput("no symmetric plateau was found for these teachers", "check that T1 is a Gram matrix of units")
     R, Q = T1 @ a, float(a @ T1 @ a)
@@ -111,7 +111,7 @@ def equal_plateau(teachers: int, T: float = 1.0, D: float = 0.0) -> Plateau:
     return Plateau(np.full(M, R), Q, eps, np.full(M, R / (T + D)))
 
 
-def escape_rates(T1: Any, T2: Any, lr: float, students: int | None = None) -> np.ndarray:
+def escape_rates(T1: ArrayLike, T2: ArrayLike, lr: float, students: int | None = None) -> np.ndarray:
     """Growth rates of the differences between students on the plateau, fastest first: those of (η/K) T^(2) W."""
     T1, T2 = _gram(T1, "T1"), _gram(T2, "T2")
     if T1.shape != T2.shape:
@@ -121,12 +121,12 @@ def escape_rates(T1: Any, T2: Any, lr: float, students: int | None = None) -> np
     teachers = len(T1)
     count = teachers if students is None else whole_number("students", students, 2)
     if count < 2:
-        raise BadInput("a single student has nobody to differ from", "use two or more students")
-    growth = lr / count * T2 @ _response(T1, plateau(T1))
+        raise BadInput("a single student does not specialise", "use two or more students")
+    growth = lr / count * T2 @ response(T1, plateau(T1))
     return np.sort(np.linalg.eigvals(growth).real)[::-1]
 
 
-def escape_time(T1: Any, T2: Any, lr: float, students: int | None = None) -> Prediction:
+def escape_time(T1: ArrayLike, T2: ArrayLike, lr: float, students: int | None = None) -> Prediction:
     """τ, the e-folding time of the differences r between students on the plateau, for any teachers.
 
     ε is quadratic in r and leaves the plateau with τ/2. For equal teachers it is eq. 15 (:func:`equal_escape_time`).
@@ -161,24 +161,24 @@ def plateaus_of_draws(
     teachers: int, spectrum: Spectrum, *, inputs: int, lr: float, draws: int, seed: int = 0
 ) -> dict[str, np.ndarray]:
     """Height ε* and escape time τ of the plateau for random teachers: they differ between draws at any N when L = N."""
-    found = []
+    pairs = []
     for number in range(whole_number("draws", draws, 1)):
         state = OrderParameters.draw(1, teachers, spectrum, inputs=inputs, sigma=0.0, seed=seed + number)
         T1, T2 = state.moment(1, spectrum).T, state.moment(2, spectrum).T
-        tau = float(escape_time(T1, T2, lr, students=max(teachers, 2)).value)
-        found.append((plateau(T1).eps, tau))
-    eps, tau = np.array(found).T
+        tau = float(escape_time(T1, T2, lr, students=max(teachers, 2)))
+        pairs.append((plateau(T1).eps, tau))
+    eps, tau = np.array(pairs).T
     return {"eps": eps, "tau": tau}
 
 
-def _response(T1: np.ndarray, at: Plateau) -> np.ndarray:
-    """W = ∂c/∂r: how the pull Σ c_m B_m on one student changes with its own differences r from the others.
+def response(T1: np.ndarray, at: Plateau) -> np.ndarray:
+    """W = ∂c/∂r: how the drift Σ c_m B_m of one student changes with its own differences r from the others.
 
     The others move by −r together, which cancels in the sums over students to first order, so K does not appear.
     """
     teachers = len(T1)
 
-    def pull(r: jax.Array) -> jax.Array:
+    def drift(r: jax.Array) -> jax.Array:
         a, t = jnp.asarray(at.coefficients), 1 + jnp.diagonal(jnp.asarray(T1))
         q = a @ r
         own, R = 1 + at.Q + 2 * q, jnp.asarray(at.R) + r
@@ -187,13 +187,13 @@ def _response(T1: np.ndarray, at: Plateau) -> np.ndarray:
         return 2 / jnp.pi * (A + a * (-g + (g * (at.Q + q) - A @ R) / own))
 
     with float64():
-        return np.asarray(jax.jacfwd(pull)(jnp.zeros(teachers)))
+        return np.asarray(jax.jacfwd(drift)(jnp.zeros(teachers)))
 
 
-def _gram(matrix: Any, name: str) -> np.ndarray:
+def _gram(matrix: ArrayLike, name: str) -> np.ndarray:
     gram = np.array(matrix, dtype=float)
     if gram.ndim != 2 or gram.shape[0] != gram.shape[1] or not gram.size or not np.isfinite(gram).all():
-        raise BadInput(f"{name} of shape {gram.shape} is no Gram matrix", "give overlaps of shape (M, M)")
+        raise BadInput(f"{name} of shape {gram.shape} is not a Gram matrix", "give overlaps of shape (M, M)")
     if abs(gram - gram.T).max() > 1e-9 * abs(gram).max() or np.linalg.eigvalsh(gram)[0] < -1e-9 * abs(gram).max():
         raise BadInput(f"{name} is not symmetric and positive semidefinite", "give overlaps of teachers")
     return gram

@@ -6,12 +6,12 @@ Printed (eq. 12, 117): α_P − α₀ = τ'(D − ½ ln σ_J² + ½ ln N), D = l
 - σ_P the spread of R^(1) over students at α₀, taken from a solution of the equations; c = σ_P/σ_J;
 - τ' = τ/2, the escape time of ε and not that of R (the paper's 239 is half of eq. 15's 478).
 
-For two or three teachers e·R* is beyond or near what an overlap can reach, so that the printed end never comes.
+For two or three teachers e·R* is beyond or near what an overlap can reach, so the printed end is never reached.
 
 Ours: the differences between students at α₀ grow by dr/dα = (η/K) T^(2) W r (see
 :mod:`phasecast.online.plateau`), with M−1 rates that are nearly equal; the plateau ends when the largest has
-grown to B or to half of what specialised students have, whichever is less. Nothing is left to choose but α₀, and that
-cancels. It is a bound from below: growth slows before that end, like a logistic one by up to τ ln 2. In all seven cases
+grown to B or to half of what specialised students have, whichever is less. The only choice is α₀, and it
+cancels. It is a lower bound: growth slows before that end, like a logistic one by up to τ ln 2. In all seven cases
 of Figure 19 and in Figure 4 the plateau is longer, by 0.18 to 0.61 τ or 3 to 7%.
 """
 
@@ -23,11 +23,22 @@ from dataclasses import dataclass
 import numpy as np
 
 from phasecast.core.errors import BadInput
+from phasecast.core.policy import Policy, rule
 from phasecast.online.dynamics import solve
 from phasecast.online.learning_curve import Curve
 from phasecast.online.order_parameters import OrderParameters
-from phasecast.online.plateau import _response, plateau
+from phasecast.online.plateau import plateau, response
 from phasecast.online.spectrum import Spectrum
+
+
+@dataclass(frozen=True)
+class PlateauLengthPolicy(Policy):
+    """When α₀ counts as a point on the plateau."""
+
+    farthest_from_plateau: float = rule(0.2, "chosen, not derived: relative difference of ε(α₀) from the fixed point")
+
+
+POLICY = PlateauLengthPolicy()
 
 
 @dataclass(frozen=True)
@@ -47,7 +58,7 @@ class PlateauLength:
 def plateau_length(
     state: OrderParameters, spectrum: Spectrum, lr: float, *, start: float, inputs: int
 ) -> PlateauLength:
-    """The length of the plateau that follows from ``state`` at α = 0, seen from α₀ = ``start`` on it."""
+    """The length of the plateau that follows from ``state`` at α = 0, counted from α₀ = ``start`` on it."""
     students = state.shape[1]
     if students < 2:
         raise BadInput("a single student has no plateau to leave", "use two or more students")
@@ -55,11 +66,11 @@ def plateau_length(
     R = curve.R1[0]
     T1, T2 = state.moment(1, spectrum).T, state.moment(2, spectrum).T
     at = plateau(T1)
-    if abs(curve.eps[0] / at.eps - 1) > 0.2:
+    if abs(curve.eps[0] / at.eps - 1) > POLICY.farthest_from_plateau:
         raise BadInput(
             f"at α = {start:g} ε is {curve.eps[0]:.4g}, not on the plateau of {at.eps:.4g}", "choose another start"
         )
-    rates, vectors = np.linalg.eig(lr / students * T2 @ _response(T1, at))
+    rates, vectors = np.linalg.eig(lr / students * T2 @ response(T1, at))
     apart = R - R.mean(axis=0)
     along = apart @ np.linalg.inv(vectors).T
 
@@ -73,7 +84,7 @@ def plateau_length(
     low, high = 0.0, tau
     while largest(high) < reach:
         low, high = high, 2 * high
-    for _ in range(60):
+    for _ in range(60):  # bisection to 2^−60 of the interval, the rounding of float64
         low, high = (low, (low + high) / 2) if largest((low + high) / 2) > reach else ((low + high) / 2, high)
     fluctuation = float(np.sqrt(np.mean(apart**2)))
     sigma = float(np.sqrt(np.trace(state.moment(0, spectrum).Q) / students))
@@ -93,7 +104,7 @@ def plateau_length(
 def measured_length(curve: Curve, start: float, reach: float) -> float:
     """α − α₀ at which the largest overlap R^(1) of a solved curve has moved by ``reach`` from the students' mean.
 
-    Between grid points its logarithm is taken to be linear; ∞ where it never gets there.
+    Its logarithm is interpolated linearly between grid points; ∞ if the curve never moves that far.
     """
     apart = np.abs(curve.R1 - curve.R1.mean(axis=1, keepdims=True)).max(axis=(1, 2))
     beyond = np.flatnonzero((curve.alpha > start) & (apart > reach))

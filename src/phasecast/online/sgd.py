@@ -11,23 +11,40 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import ArrayLike
 
 from phasecast.core.errors import BadInput, whole_number
+from phasecast.core.policy import Policy, rule
 from phasecast.core.precision import float64
 from phasecast.core.results import Status
+from phasecast.core.types import Array, Key
 from phasecast.online.dynamics import ACTIVATIONS, Activation, generalisation_error
 from phasecast.online.learning_curve import Curve, check_alphas
 from phasecast.online.order_parameters import Moments, draw_weights
 from phasecast.online.spectrum import Spectrum
 
-BLOCK = 32
-MOST_STEPS = 2**31 - 1
+BLOCK = 32  # examples per block; chosen for speed, any size gives the same steps
+MOST_STEPS = 2**31 - 1  # steps are counted in int32
+
+
+@dataclass(frozen=True)
+class SGDPolicy(Policy):
+    """When a simulated curve is refused, and how its rounding is stated."""
+
+    largest_growth: float = rule(1e6, "chosen, not derived: ε over its start, beyond which SGD has diverged")
+    smallest_start: float = rule(1e-12, "ε of a start below this is rounding, so growth is not measured from it")
+    relative_rounding: float = rule(1e-6, "about ten roundings of float32, in which the weights are trained")
+    absolute_rounding: float = rule(1e-9, "chosen, not derived: rounding of float32 weights where ε is near zero")
+
+
+POLICY = SGDPolicy()
 
 
 def simulate(
@@ -35,21 +52,21 @@ def simulate(
     teachers: int,
     spectrum: Spectrum,
     lr: float,
-    alphas: Any,
-    *,
+    alphas: ArrayLike,
+    *,  # wide signature: each keyword is one documented property of an experiment, with a default
     inputs: int,
     sigma: float = 0.01,
     seeds: int | Sequence[int] = 1,
     activation: Activation = "erf",
     trained: int | None = None,
-    weights: tuple[Any, Any] | None = None,
+    weights: tuple[ArrayLike, ArrayLike] | None = None,
     rotated: bool = False,
 ) -> list[Curve]:
-    """One-pass SGD on Gaussian inputs, a curve for each seed, seeds vmapped; training in float32.
+    """One-pass SGD on Gaussian inputs, one curve per seed, seeds vmapped; training in float32.
 
     Parameters
     ----------
-    seeds: how many (0, 1, …), or which; a seed draws the examples and, without ``weights``, student and teacher too.
+    seeds: how many (0, 1, …), or a list; a seed draws the examples and, without ``weights``, student and teacher.
     trained: only the first N_l coordinates of the students move.
     weights: J (K, N) and B (M, N) to start all seeds from.
     rotated: coordinates are those of the data, with the covariance that ``spectrum`` was made from; otherwise they are
@@ -72,11 +89,12 @@ def simulate(
     mix = np.sqrt(values) if basis is None else (basis * np.sqrt(values)) @ basis.T
     J = jnp.asarray(np.stack([j for j, _ in drawn]), jnp.float32)
     B = jnp.asarray(np.stack([b for _, b in drawn]), jnp.float32)
+    training = _Training(jnp.asarray(mix, jnp.float32), mask, lr)
     keys = jnp.stack([jax.random.key(number) for number in numbers])
     counts = np.rint(grid * inputs).astype(np.int64)
     reached, at = [], 0
     for count in counts:
-        J = _walk(J, B, keys, jnp.asarray(mix, jnp.float32), mask, lr, at, int(count), activation=activation)
+        J = _walk(J, B, keys, training, at, int(count), activation=activation)
         at = int(count)
         reached.append(np.asarray(J))
     runs = zip(np.stack(reached, axis=1), drawn, strict=True)
@@ -85,18 +103,18 @@ def simulate(
 
 
 def simulate_data(
-    data: Any,
+    data: ArrayLike,
     students: int,
     teachers: int,
     lr: float,
-    alphas: Any,
-    *,
+    alphas: ArrayLike,
+    *,  # wide signature: the keywords of simulate, for rows of data
     sigma: float = 0.01,
     seeds: int | Sequence[int] = 1,
     activation: Activation = "linear",
     trained: int | None = None,
 ) -> list[Curve]:
-    """One-pass SGD on the rows of a user's data, each used once in an order drawn by the seed.
+    """One-pass SGD on the rows of a data matrix, each used once in an order drawn by the seed.
 
     Rows are centred, rotated to their principal axes (the first ``trained`` of which learn) and scaled to a mean
     variance of one. ε is that of the sample covariance: exact for a linear network, and for erf units what it would be
@@ -126,8 +144,8 @@ def simulate_data(
                 padded = np.zeros((BLOCK, inputs))
                 padded[: len(chosen)] = chosen
                 active = jnp.arange(BLOCK) < len(chosen)
-                J = _block_once(J, jnp.asarray(B, jnp.float32), jnp.asarray(padded, jnp.float32), active, mask, lr,
-                                activation=activation)  # fmt: skip
+                examples = jnp.asarray(padded, jnp.float32)
+                J = _block_once(J, jnp.asarray(B, jnp.float32), examples, active, mask, lr, activation=activation)
             at = int(count)
             states.append(_first_moments(np.asarray(J), B, spectrum.eigenvalues, None))
         curves.append(_curve(states, counts / inputs, activation))
@@ -135,34 +153,43 @@ def simulate_data(
 
 
 def load_data(path: str | Path) -> np.ndarray:
-    """A user's matrix from a .npy file, or the only array of a .npz file; nothing in it is executed."""
+    """A matrix from a .npy file, or the only array of a .npz file; pickled content is never executed."""
     path = Path(path)
     if not path.is_file():
         raise BadInput(f"there is no file {path}", "give a .npy or .npz file")
     try:
-        found = np.load(path, allow_pickle=False)
+        loaded = np.load(path, allow_pickle=False)
     except (ValueError, OSError, EOFError) as error:
-        raise BadInput(f"{path} is no array that can be read safely ({error})", "write it with numpy.save") from None
-    if isinstance(found, np.lib.npyio.NpzFile):
-        with found:
-            if len(found.files) != 1:
-                raise BadInput(f"{path} has {len(found.files)} arrays", "keep one in the file")
+        raise BadInput(f"{path} cannot be read safely as an array ({error})", "write it with numpy.save") from None
+    if isinstance(loaded, np.lib.npyio.NpzFile):
+        with loaded:
+            if len(loaded.files) != 1:
+                raise BadInput(f"{path} has {len(loaded.files)} arrays", "keep one in the file")
             try:
-                found = found[found.files[0]]
+                loaded = loaded[loaded.files[0]]
             except ValueError as error:
                 raise BadInput(f"{path} has no plain array ({error})", "write it with numpy.savez") from None
-    if not np.issubdtype(found.dtype, np.number) or np.issubdtype(found.dtype, np.complexfloating):
-        raise BadInput(f"{path} holds {found.dtype}, not numbers", "give a matrix of real numbers")
-    return found.reshape(len(found), -1) if found.ndim > 2 else found
+    if not np.issubdtype(loaded.dtype, np.number) or np.issubdtype(loaded.dtype, np.complexfloating):
+        raise BadInput(f"{path} holds {loaded.dtype}, not numbers", "give a matrix of real numbers")
+    return loaded.reshape(len(loaded), -1) if loaded.ndim > 2 else loaded
+
+
+class _Training(NamedTuple):
+    """What the steps of all seeds share: the root of the covariance, the trained coordinates, and the rate."""
+
+    mix: Array
+    mask: Array | None
+    lr: float | Array
 
 
 @functools.partial(jax.jit, static_argnames=("activation",))
-def _walk(J, B, keys, mix, mask, lr, begin, end, *, activation):
+def _walk(J: Array, B: Array, keys: Key, training: _Training, begin: int, end: int, *, activation: Activation) -> Array:
     """Steps ``begin`` to ``end`` of all seeds; the examples of a block depend on the seed and its number alone."""
     inputs = J.shape[-1]
+    mix, mask, lr = training
 
-    def one(j, b, key):
-        def block(number, j):
+    def one(j: Array, b: Array, key: Key) -> Array:
+        def block(number: Array, j: Array) -> Array:
             normals = jax.random.normal(jax.random.fold_in(key, number), (BLOCK, inputs), jnp.float32)
             steps = number * BLOCK + jnp.arange(BLOCK)
             examples = normals * mix if mix.ndim == 1 else normals @ mix
@@ -174,12 +201,16 @@ def _walk(J, B, keys, mix, mask, lr, begin, end, *, activation):
 
 
 @functools.partial(jax.jit, static_argnames=("activation",))
-def _block_once(J, B, examples, active, mask, lr, *, activation):
+def _block_once(
+    J: Array, B: Array, examples: Array, active: Array, mask: Array | None, lr: float, *, activation: Activation
+) -> jax.Array:
     return _block(J, B, examples, active, mask, lr, activation)
 
 
-def _block(J, B, examples, active, mask, lr, activation):
-    """The steps of one block of examples (c, N); those that are not active change nothing."""
+def _block(
+    J: Array, B: Array, examples: Array, active: Array, mask: Array | None, lr: float | Array, activation: Activation
+) -> jax.Array:
+    """The steps of one block of examples (c, N); inactive ones change nothing."""
     students, teachers, inputs = J.shape[0], B.shape[0], J.shape[1]
     moving = examples if mask is None else examples * mask
     products = examples @ moving.T / inputs  # what a step on example s adds to x_t
@@ -190,21 +221,21 @@ def _block(J, B, examples, active, mask, lr, activation):
     target = jnp.sum(jax.scipy.special.erf(fields * root) if erf else fields, axis=1) / np.sqrt(teachers)
     gain = lr * np.sqrt(teachers) / students
 
-    def step(pulls, now):
-        t, x0, row, wanted, on = now
-        x = x0 + row @ pulls
+    def step(updates: jax.Array, now: tuple[Array, ...]) -> tuple[jax.Array, None]:
+        t, x0, row, label, on = now
+        x = x0 + row @ updates
         output = jnp.sum(jax.scipy.special.erf(x * root) if erf else x) * np.float32(np.sqrt(teachers) / students)
         slope = np.float32(np.sqrt(2 / np.pi)) * jnp.exp(-(x**2) / 2) if erf else jnp.ones_like(x)
-        pull = jnp.where(on, gain * slope * (wanted - output), 0.0)
-        return pulls.at[t].set(pull), None
+        update = jnp.where(on, gain * slope * (label - output), 0.0)
+        return updates.at[t].set(update), None
 
     each = (jnp.arange(len(examples)), start, products, target, active)
-    pulls, _ = jax.lax.scan(step, jnp.zeros((len(examples), students), J.dtype), each)
-    return J + pulls.T @ moving / np.sqrt(inputs).astype(np.float32)
+    updates, _ = jax.lax.scan(step, jnp.zeros((len(examples), students), J.dtype), each)
+    return J + updates.T @ moving / np.sqrt(inputs).astype(np.float32)
 
 
 def _first_moments(J: np.ndarray, B: np.ndarray, values: np.ndarray, basis: np.ndarray | None) -> Moments:
-    """R^(1), Q^(1), T^(1) of weights; not finite where SGD has diverged."""
+    """R^(1), Q^(1), T^(1) of weights; not finite if SGD has diverged."""
     J = J.astype(float)
     J, B = (J, B) if basis is None else (J @ basis, B @ basis)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -215,14 +246,15 @@ def _curve(states: list[Moments], grid: np.ndarray, activation: Activation) -> C
     R1, Q1, T1 = (np.stack([getattr(state, name) for state in states]) for name in ("R", "Q", "T"))
     with float64():
         eps = np.asarray(generalisation_error(jnp.asarray(R1), jnp.asarray(Q1), jnp.asarray(T1), activation))
-    broken = not np.isfinite(eps).all() or np.max(eps) > 1e6 * max(eps[0], 1e-12)
+    broken = not np.isfinite(eps).all() or np.max(eps) > POLICY.largest_growth * max(eps[0], POLICY.smallest_start)
     return Curve(
         eps,
-        np.where(np.isfinite(eps), 1e-6 * np.abs(eps) + 1e-9, 0.0),  # float32 weights
+        np.where(np.isfinite(eps), POLICY.relative_rounding * np.abs(eps) + POLICY.absolute_rounding, 0.0),
         Status.REFUSED if broken else Status.OK,
         {"form": "one-pass SGD"},
         reasons=["SGD diverged; lower the learning rate"] if broken else (),
-        error_kind="quadrature",
+        error_kind="resolution",
+        policy=POLICY.plain(),
         name="ε",
         alpha=grid,
         R1=R1,
@@ -231,7 +263,7 @@ def _curve(states: list[Moments], grid: np.ndarray, activation: Activation) -> C
     )
 
 
-def _mask(trained: int | None, inputs: int):
+def _mask(trained: int | None, inputs: int) -> jax.Array | None:
     if trained is None:
         return None
     if whole_number("trained", trained, 1) > inputs:

@@ -13,13 +13,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from phasecast.core.errors import BadInput, whole_number
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-FEWEST_TO_FIT = 8  # eigenvalues below which a straight line says nothing
+FEWEST_TO_FIT = 8  # chosen, not derived: two eigenvalues beyond the shortest default range, ranks 2 to 6
 
 
 @dataclass(frozen=True)
@@ -43,10 +44,10 @@ class Spectrum:
     Parameters
     ----------
     eigenvalues: shape (L,), positive.
-    weights: shape (L,), sums to one; equal shares if not given.
-    exponent: β, where the spectrum was made from one.
-    basis: shape (N, N), one eigenvector a column, where it was made from a covariance.
-    scale: what the eigenvalues were divided by to have mean one.
+    weights: shape (L,), sums to one; defaults to equal shares.
+    exponent: β, if the spectrum is a power law.
+    basis: shape (N, N), one eigenvector per column, if the spectrum comes from a covariance.
+    scale: the factor that the eigenvalues were divided by to have mean one.
 
     >>> round(Spectrum.power_law(10, 0.25).largest, 7)
     4.2135804
@@ -67,7 +68,9 @@ class Spectrum:
         shares = np.array(self.weights, dtype=float)
         shares = shares if shares.size else np.full(values.size, 1 / values.size)
         if shares.shape != values.shape or not (shares > 0).all() or abs(shares.sum() - 1) > 1e-9:
-            raise BadInput("the weights are no shares of the inputs", "give one positive number a mode, with sum one")
+            raise BadInput(
+                "the weights are not shares of the inputs", "give one positive number per mode, with sum one"
+            )
         order = np.argsort(-values, kind="stable")
         if self.basis is not None and (order != np.arange(values.size)).any():
             raise BadInput("eigenvalues with a basis are not sorted", "give the largest first")
@@ -86,8 +89,8 @@ class Spectrum:
         return cls(values / values.mean(), exponent=float(exponent))
 
     @classmethod
-    def from_covariance(cls, covariance: Any, *, normalise: bool = True) -> Spectrum:
-        """The eigenvalues of a covariance matrix, with their basis; divided by their mean unless told otherwise."""
+    def from_covariance(cls, covariance: ArrayLike, *, normalise: bool = True) -> Spectrum:
+        """The eigenvalues of a covariance matrix, with their basis; divided by their mean if ``normalise``."""
         matrix = np.array(covariance, dtype=float)
         if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
             raise BadInput(f"a covariance of shape {matrix.shape}", "give a square matrix")
@@ -107,11 +110,11 @@ class Spectrum:
         return cls(values / scale, basis=vectors, scale=scale)
 
     @classmethod
-    def from_data(cls, data: Any, *, normalise: bool = True, centre: bool = True) -> Spectrum:
+    def from_data(cls, data: ArrayLike, *, normalise: bool = True, centre: bool = True) -> Spectrum:
         """The spectrum of the sample covariance of rows of data; constant columns must be left out before."""
         rows = np.asarray(data, dtype=float)
         if rows.ndim != 2 or rows.shape[0] < 2:
-            raise BadInput(f"data of shape {rows.shape}", "give a matrix with an example a row")
+            raise BadInput(f"data of shape {rows.shape}", "give a matrix with one example per row")
         if not np.isfinite(rows).all():
             raise BadInput("the data has values that are not finite", "leave out or fill in those examples")
         if rows.shape[0] <= rows.shape[1]:
@@ -136,7 +139,7 @@ class Spectrum:
         return float(self.weights @ self.eigenvalues**order)
 
     def inputs_per_mode(self, inputs: int) -> np.ndarray:
-        """How many of N inputs each mode holds; bad input where that is no whole number."""
+        """How many of N inputs each mode holds; these must be whole numbers."""
         inputs = whole_number("inputs", inputs, 1)
         counts = self.weights * inputs
         if abs(counts - np.rint(counts)).max() > 1e-6 or counts.min() < 0.5:

@@ -1,18 +1,23 @@
 """How does the number of distinct eigenvalues change learning? Curves of soft committees, solved and simulated.
 
 Figures 1, 4, 5, 6 and 17 to 20 of Worschech & Rosenow 2024 by their settings: ε over α for several L, with the height
-of the plateau, the time to reach a level, and one-pass SGD from the same weights beside the equations.
+of the plateau, the time to reach a level, and one-pass SGD from the same weights.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Literal, Self
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
 
-from phasecast.core.results import Comparison, Measurement, Prediction, Result, Status, show
+from phasecast.core.answers import Answer
+from phasecast.core.policy import Policy, rule
+from phasecast.core.results import Comparison, Measurement, Prediction, Status, show
+from phasecast.core.statistics import mean_of, standard_error
+from phasecast.core.types import PyTree
 from phasecast.lab.recipe import Captioned, Chunk, Conclusion, Recipe
 from phasecast.lab.spec import Spec
 from phasecast.lab.tables import Table
@@ -20,8 +25,19 @@ from phasecast.lab.tables import Table
 if TYPE_CHECKING:
     import xarray as xr
 
-FINITE = 0.05  # relative difference of SGD from its limit that we expect at the sizes people run
-FLAT = 0.02  # |d log ε / d log α| below which a curve is on its plateau
+
+@dataclass(frozen=True)
+class LearningCurvePolicy(Policy):
+    """How far SGD may be from its limit, and what counts as a plateau."""
+
+    finite_size: float = rule(0.05, "chosen, not derived: relative distance of SGD at the usual N from N → ∞")
+    flat: float = rule(0.02, "chosen, not derived: |d log ε / d log α| below which a curve is on its plateau")
+    median_efficiency: float = rule(
+        1.25, "standard error of a median over that of the mean: √(π/2) = 1.2533 for a normal distribution, rounded"
+    )
+
+
+POLICY = LearningCurvePolicy()
 
 
 class LearningCurves(Spec):
@@ -39,7 +55,7 @@ class LearningCurves(Spec):
     points: int = Field(200, ge=10, description="values of α, evenly spaced")
     order: Literal[1, 2] = Field(2, description="1 for O(η), 2 for O(η²) too")
     level: float = Field(1e-3, gt=0, description="the error whose first crossing is reported")
-    sgd: bool = Field(False, description="run one-pass SGD from the same weights beside the equations")
+    sgd: bool = Field(False, description="also run one-pass SGD from the same weights")
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -49,7 +65,7 @@ class LearningCurves(Spec):
                     f"{self.inputs} inputs cannot be shared out over {modes} modes; use a multiple of each L"
                 )
         if len(set(self.modes)) != len(self.modes):
-            raise ValueError("an L is named twice; name each once")
+            raise ValueError("an L is given twice; give each once")
         return self
 
     @property
@@ -57,8 +73,8 @@ class LearningCurves(Spec):
         return np.linspace(self.stop / self.points, self.stop, self.points)
 
 
-def work(spec: LearningCurves, state: Any) -> Iterator[Chunk]:
-    """One draw for one L a chunk."""
+def work(spec: LearningCurves, state: PyTree) -> Iterator[Chunk]:
+    """One draw for one L per chunk."""
     from phasecast import online
 
     total = len(spec.modes) * spec.draws
@@ -87,7 +103,7 @@ def work(spec: LearningCurves, state: Any) -> Iterator[Chunk]:
 def layout(spec: LearningCurves) -> Mapping[str, Table]:
     meanings = {
         "eps": "generalisation error from the equations",
-        "sgd": "generalisation error of SGD from the same weights; NaN where it was not run",
+        "sgd": "generalisation error of SGD from the same weights; NaN if it was not run",
         "plateau": "height of the symmetric plateau, first order in η",
         "modes": "distinct eigenvalues L",
         "draw": "number of the draw",
@@ -97,37 +113,38 @@ def layout(spec: LearningCurves) -> Mapping[str, Table]:
 
 
 def conclude(spec: LearningCurves, results: xr.DataTree) -> Conclusion:
-    answers: dict[str, Result] = {}
+    answers: list[Answer] = []
     sentences = []
     for modes in spec.modes:
-        node = _of(results, modes)
-        reached = _reached(spec, node["eps"].values)
-        name = f"α at ε < {spec.level:g}, L = {modes}"
-        answers[name] = reached
-        sentences.append(f"L = {modes}: {show(reached.estimate, reached.error)}")
+        node, where = _of(results, modes), {"modes": modes}
+        crossing = _crossing(spec, node["eps"].values)
+        answers.append(Answer("alpha-at-level", crossing, f"α at ε < {spec.level:g}, L = {modes}", where))
+        sentences.append(f"L = {modes}: {show(crossing.estimate, crossing.error)}")
         flat = _flattest(spec, node["eps"].values)
         if spec.students > 1 and flat is not None:
             height = float(node["plateau"].values.mean())
+            # what the first order in η leaves out is of relative size η/2
             theory = Prediction(height, "first order in η", "plateau(T1)", systematic=spec.lr / 2 * height)
-            answers[f"ε on the plateau, L = {modes}"] = Comparison(theory, flat)
+            label = f"ε on the plateau, L = {modes}"
+            answers.append(Answer("plateau-height", Comparison(theory, flat), label, where))
         if spec.sgd:
             sgd, eps = node["sgd"].values[:, -1], node["eps"].values[:, -1]
             if np.isfinite(sgd).all() and np.isfinite(eps).all():
-                limit = Prediction(float(eps.mean()), "N → ∞", "solve", systematic=FINITE * float(eps.mean()))
-                error = float(np.std(sgd - eps, ddof=1) / np.sqrt(sgd.size))  # same weights: only the examples differ
+                mean = float(eps.mean())
+                limit = Prediction(mean, "N → ∞", "solve", systematic=POLICY.finite_size * mean)
+                error = float(standard_error(sgd - eps))  # same weights: only the examples differ
                 measured = Measurement(float(sgd.mean()), error, error_kind="seeds")
-                answers[f"ε of SGD at α = {spec.stop:g}, L = {modes}"] = Comparison(limit, measured)
+                label = f"ε of SGD at α = {spec.stop:g}, L = {modes}"
+                answers.append(Answer("sgd-error", Comparison(limit, measured), label, where))
     return Conclusion(answers, f"α at which ε falls below {spec.level:g}, by L: {'; '.join(sentences)}.")
 
 
 def figures(spec: LearningCurves, results: xr.DataTree) -> Mapping[str, Captioned]:
-    from matplotlib.figure import Figure
+    from phasecast.figures.drawing import COLOURS, blank
 
-    colours = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#888888")
-    figure = Figure(figsize=(8.0, 4.2), layout="constrained")
-    axes = figure.add_subplot()
+    figure, ((axes,),) = blank(width=8.0, height=4.2)
     for number, modes in enumerate(spec.modes):
-        node, colour = _of(results, modes), colours[number % len(colours)]
+        node, colour = _of(results, modes), COLOURS[number % len(COLOURS)]
         eps = node["eps"].values
         axes.plot(spec.alphas, np.median(eps, axis=0), color=colour, label=f"L = {modes}")
         axes.fill_between(spec.alphas, eps.min(axis=0), eps.max(axis=0), color=colour, alpha=0.15, lw=0)
@@ -137,8 +154,8 @@ def figures(spec: LearningCurves, results: xr.DataTree) -> Mapping[str, Captione
     axes.set_xlabel("examples per input α")
     axes.set_ylabel("generalisation error ε")
     figure.legend(loc="outside upper center", ncols=4)
-    beside = " Dotted: SGD." if spec.sgd else ""
-    return {"curves": Captioned(figure, f"Median over draws; bands from the least to the largest.{beside}")}
+    dotted = " Dotted: SGD." if spec.sgd else ""
+    return {"curves": Captioned(figure, f"Median over draws; bands from the smallest to the largest.{dotted}")}
 
 
 def _of(results: xr.DataTree, modes: int) -> xr.Dataset:
@@ -146,30 +163,30 @@ def _of(results: xr.DataTree, modes: int) -> xr.Dataset:
     return node.isel(run=np.flatnonzero(node["modes"].values == modes))
 
 
-def _reached(spec: LearningCurves, eps: np.ndarray) -> Measurement:
+def _crossing(spec: LearningCurves, eps: np.ndarray) -> Measurement:
     """The median over draws of the first α below the level, its error from the spread."""
     below = eps < spec.level
     if not below.any(axis=1).all() or not np.isfinite(eps).all():
         missing = int(np.sum(~below.any(axis=1)))
-        reason = f"{missing} of {len(eps)} draws do not get there; raise stop, or the level"
-        return Measurement(float("nan"), 0.0, Status.REFUSED, error_kind="seeds", reasons=[reason])
+        reason = f"{missing} of {len(eps)} draws stay above the level; raise stop, or the level"
+        return Measurement.refused(reason, error=0.0, error_kind="seeds", policy=POLICY.plain())
     first = spec.alphas[np.argmax(below, axis=1)]
-    error = float(np.hypot(1.25 * np.std(first, ddof=1) / np.sqrt(first.size), spec.stop / spec.points))
-    return Measurement(float(np.median(first)), error, error_kind="seeds")
+    median_error = POLICY.median_efficiency * np.std(first, ddof=1) / np.sqrt(first.size)
+    error = float(np.hypot(median_error, spec.stop / spec.points))  # and the spacing of the grid
+    return Measurement(float(np.median(first)), error, error_kind="seeds", policy=POLICY.plain())
 
 
 def _flattest(spec: LearningCurves, eps: np.ndarray) -> Measurement | None:
-    """ε where each curve is flattest, if all of them are flat somewhere."""
+    """Mean ε at the flattest point of each curve, if every curve is flat somewhere."""
     if not np.isfinite(eps).all() or (eps <= 0).any():
         return None
     slopes = np.abs(np.gradient(np.log(eps), np.log(spec.alphas), axis=1))
     high = np.where(eps > spec.level, slopes, np.inf)
     at = np.argmin(high, axis=1)
     runs = np.arange(len(eps))
-    if np.max(high[runs, at]) > FLAT:
+    if np.max(high[runs, at]) > POLICY.flat:
         return None
-    values = eps[runs, at]
-    return Measurement(float(values.mean()), float(values.std(ddof=1) / np.sqrt(values.size)), error_kind="seeds")
+    return mean_of(eps[runs, at], "seeds")
 
 
 RECIPE = Recipe(

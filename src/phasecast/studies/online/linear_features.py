@@ -1,4 +1,4 @@
-"""What do trainable features buy? Linear students with N_l of N features trained, simulated and predicted.
+"""How much do trainable features lower the error? Linear students with N_l of N features trained, and their theory.
 
 Figures 3, 14, 15 and 16 of Worschech & Rosenow 2024: ε over α for several N_l, in the eigenbasis of the covariance, out
 of it, or on a user's own data.
@@ -7,18 +7,24 @@ of it, or on a user's own data.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Literal, Self, TypedDict
 
 import numpy as np
 from pydantic import Field, model_validator
 
-from phasecast.core.results import Comparison, Measurement, Prediction, Result, Verdict
+from phasecast.core.answers import Answer, Answers
+from phasecast.core.results import Comparison, Measurement, Prediction, Verdict
+from phasecast.core.statistics import standard_error
+from phasecast.core.types import PyTree
 from phasecast.lab.recipe import Captioned, Chunk, Conclusion, Recipe
 from phasecast.lab.spec import DataFile, Spec
 from phasecast.lab.tables import Table
 
 if TYPE_CHECKING:
     import xarray as xr
+
+    from phasecast.online import Spectrum
+    from phasecast.online.dynamics import Activation
 
 
 class LinearFeatures(Spec):
@@ -31,7 +37,7 @@ class LinearFeatures(Spec):
         "eigen", description="features along the eigenvectors, or turned at random"
     )
     data: DataFile | None = Field(
-        None, description="a .npy or .npz matrix, an example a row, instead of Gaussian inputs"
+        None, description="a .npy or .npz matrix, one example per row, instead of Gaussian inputs"
     )
     lr: float = Field(0.05, gt=0, description="learning rate η")
     sigma: float = Field(0.01, ge=0, description="standard deviation σ_J of the student's first weights")
@@ -55,8 +61,8 @@ class LinearFeatures(Spec):
         return np.geomspace(self.first, self.stop, self.points)
 
 
-def work(spec: LinearFeatures, state: Any) -> Iterator[Chunk]:
-    """All draws for one N_l a chunk."""
+def work(spec: LinearFeatures, state: PyTree) -> Iterator[Chunk]:
+    """All draws for one N_l per chunk."""
     from phasecast import online
 
     rows = None if spec.data is None else online.load_data(spec.data)
@@ -67,7 +73,7 @@ def work(spec: LinearFeatures, state: Any) -> Iterator[Chunk]:
     seeds = range(spec.seed, spec.seed + spec.draws)
     for done in range(0 if state is None else int(state["done"]), len(spec.trained)):
         trained = spec.trained[done]
-        given = {"sigma": spec.sigma, "seeds": seeds, "activation": "linear", "trained": trained}
+        given: _Training = {"sigma": spec.sigma, "seeds": seeds, "activation": "linear", "trained": trained}
         if rows is not None:
             runs = online.simulate_data(rows, 1, 1, spec.lr, spec.alphas, **given)
         else:
@@ -79,13 +85,20 @@ def work(spec: LinearFeatures, state: Any) -> Iterator[Chunk]:
         else:
             predicted = online.small_rate_curve(spectrum, spec.lr, spec.sigma, spec.alphas, trained).eps
         eps = np.stack([np.asarray(run.estimate) for run in runs])
-        mean, error = eps.mean(axis=0), eps.std(axis=0, ddof=1) / np.sqrt(len(eps))
+        mean, error = eps.mean(axis=0), standard_error(eps)
         row = {"trained": trained, "eps": mean, "error": error, "predicted": predicted}
         filled = {"curves": {name: np.asarray(value)[None] for name, value in row.items()}}
         yield Chunk({"done": done + 1}, filled, done + 1, len(spec.trained), ("ε", float(mean[-1])))
 
 
-def _covariance(spec: LinearFeatures, spectrum: Any) -> np.ndarray:
+class _Training(TypedDict):
+    sigma: float
+    seeds: range
+    activation: Activation
+    trained: int
+
+
+def _covariance(spec: LinearFeatures, spectrum: Spectrum) -> np.ndarray:
     turn = np.linalg.qr(np.random.default_rng([spec.seed, 16]).normal(size=(spec.modes, spec.modes)))[0]
     return (turn * spectrum.eigenvalues) @ turn.T
 
@@ -103,25 +116,24 @@ def layout(spec: LinearFeatures) -> Mapping[str, Table]:
 
 def conclude(spec: LinearFeatures, results: xr.DataTree) -> Conclusion:
     node = results["curves"].to_dataset()
-    answers: dict[str, Result] = {}
+    answers: list[Answer] = []
     for number, trained in enumerate(spec.trained):
         eps, error, predicted = (node[name].values[number] for name in ("eps", "error", "predicted"))
         # what the first order leaves out is the noise of the steps, η/(2−η) of what is left
         theory = Prediction(predicted, "first order in η", "eq. 10, 84", systematic=spec.lr / (2 - spec.lr) * predicted)
-        answers[f"ε over α, N_l = {trained}"] = Comparison(theory, Measurement(eps, error, error_kind="seeds"))
-    agree = sum(isinstance(one, Comparison) and one.verdict is Verdict.AGREES for one in answers.values())
+        comparison = Comparison(theory, Measurement(eps, error, error_kind="seeds"))
+        answers.append(Answer("curve", comparison, f"ε over α, N_l = {trained}", {"trained": trained}))
+    agree = sum(one.verdict is Verdict.AGREES for one in Answers(answers).comparisons())
     return Conclusion(answers, f"{agree} of {len(answers)} curves of SGD agree with theory at every α.")
 
 
 def figures(spec: LinearFeatures, results: xr.DataTree) -> Mapping[str, Captioned]:
-    from matplotlib.figure import Figure
+    from phasecast.figures.drawing import COLOURS, blank
 
-    colours = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#888888")
     node = results["curves"].to_dataset()
-    figure = Figure(figsize=(8.0, 4.2), layout="constrained")
-    axes = figure.add_subplot()
+    figure, ((axes,),) = blank(width=8.0, height=4.2)
     for number, trained in enumerate(spec.trained):
-        colour = colours[number % len(colours)]
+        colour = COLOURS[number % len(COLOURS)]
         eps, error, predicted = (node[name].values[number] for name in ("eps", "error", "predicted"))
         axes.errorbar(spec.alphas, eps, yerr=error, fmt="o", ms=3, color=colour, label=f"N_l = {trained}")
         axes.plot(spec.alphas, predicted, "--", color=colour, lw=1)
@@ -136,7 +148,7 @@ def figures(spec: LinearFeatures, results: xr.DataTree) -> Mapping[str, Captione
 RECIPE = Recipe(
     name="linear-features",
     version=1,
-    question="How does the error of a linear student depend on how many features it can train, and for how long?",
+    question="How does the error of a linear student depend on the number of trained features and the time?",
     spec=LinearFeatures,
     work=work,
     layout=layout,

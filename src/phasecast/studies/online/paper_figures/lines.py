@@ -1,36 +1,75 @@
-"""What a figure of a paper is made of: lines in panels, some of them compared with each other.
+"""What is a figure of a paper made of? Lines in panels, some of them compared with each other.
 
-A :class:`Plan` says what a figure shows and how to compute it piece by piece; :func:`comparisons` puts what is
-predicted beside what was computed or simulated. Numbers that have no place in a panel are lines of one point in panel
-``NUMBERS``.
+A :class:`Plan` describes what a figure shows and how to compute it piece by piece; :func:`answers_of` compares the
+predictions with what was computed or simulated. Numbers without a panel are lines of one point in panel ``NUMBERS``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypedDict
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from phasecast.core.results import Comparison, Measurement, Prediction, Result
+from phasecast.core.answers import Answer, Parameter
+from phasecast.core.results import Comparison, Measurement, Prediction
 
-NUMBERS = -1
+if TYPE_CHECKING:
+    import xarray as xr
+
+NUMBERS = -1  # the panel of a line that is a single number: no place in the figure
 PREDICTED, PRINTED, SOLVED, SGD, MARK = range(5)
 """Kinds of lines: our closed form, the paper's as printed, what was computed, SGD, and a vertical mark."""
 
 WORDS = {PREDICTED: "theory", PRINTED: "as printed", SOLVED: "computed", SGD: "SGD", MARK: ""}
+THEORY = {PREDICTED: "ours", PRINTED: "printed", SOLVED: "computed"}
+"""The parameter ``theory`` of an answer: which line was compared with the measurement."""
+
+ALPHA, EPS = "examples per input α", "generalisation error ε"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a plan depends on: the size, the first seed, and the data matrix with its number of columns."""
+
+    paper: bool
+    seed: int
+    data: str | None = None
+    features: int = 0
 
 
 @dataclass(frozen=True)
 class Panel:
-    """Axes: what they show, their labels, which are logarithmic, and a name for each group of lines."""
+    """Axes: title, labels, which axes are logarithmic, and one label per group of lines.
+
+    Groups that are compared become answers with the ``id`` of the panel and the parameters ``where`` of the group.
+    """
 
     title: str
     x: str
     y: str
     groups: tuple[str, ...]
     log: str = "xy"
+    id: str = ""
+    where: tuple[Mapping[str, Parameter], ...] = ()
+    error_kind: str = "quadrature"
+
+    def quantity(self, group: int) -> Quantity:
+        """The answer that a group of lines becomes."""
+        label = ", ".join(part for part in (self.title, self.groups[group]) if part)
+        return Quantity(self.id, label, self.where[group], self.error_kind)
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """What a number or a compared curve is: the id, parameters and label of its answer, and the kind of its error."""
+
+    id: str
+    label: str
+    where: Mapping[str, Parameter] = field(default_factory=dict)
+    error_kind: str = "quadrature"
 
 
 @dataclass(frozen=True)
@@ -38,36 +77,62 @@ class Line:
     """One line of a panel, in the colour of its group.
 
     ``error`` is one standard error (or the numerical one), ``systematic`` what theory leaves out; ``compared`` lines of
-    one group and panel are put beside each other point by point.
+    one group and panel are compared point by point.
     """
 
     panel: int
     group: int
     kind: int
-    x: Any
-    y: Any
-    error: Any = 0.0
-    systematic: Any = 0.0
+    x: ArrayLike
+    y: ArrayLike
+    error: ArrayLike = 0.0
+    systematic: ArrayLike = 0.0
     compared: bool = False
+
+
+Piece = Callable[[], list[Line]]
+"""One step of the work on a figure."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """A figure: its panels, the names of its numbers, how many points its lines have at most, and its pieces."""
+    """A figure: its panels, its pieces, the largest number of points of a line, and its numbers."""
 
     panels: tuple[Panel, ...]
-    pieces: Sequence[Callable[[], list[Line]]]
+    pieces: Sequence[Piece]
     points: int
-    numbers: tuple[str, ...] = ()
+    numbers: tuple[Quantity, ...] = ()
+
+
+class _Compared(TypedDict):
+    panel: int
+    group: int
+    x: list[float]
+    compared: bool
 
 
 def number(group: int, predicted: float, measured: float, *, error: float = 0.0, systematic: float = 0.0) -> list[Line]:
-    """A predicted number beside a measured one."""
-    common = {"panel": NUMBERS, "group": group, "x": [0.0], "compared": True}
+    """A predicted number and a measured one, to be compared."""
+    common: _Compared = {"panel": NUMBERS, "group": group, "x": [0.0], "compared": True}
     return [
         Line(kind=PREDICTED, y=[predicted], systematic=systematic, **common),
         Line(kind=SOLVED, y=[measured], error=error, **common),
     ]
+
+
+def single(group: int, value: float, error: float = 0.0) -> Line:
+    """A measured number without a prediction."""
+    return Line(NUMBERS, group, SOLVED, [0.0], [value], error)
+
+
+def printed_number(group: int, value: float, systematic: float) -> Line:
+    """The printed value of a number, to be compared with the measured one."""
+    return Line(NUMBERS, group, PRINTED, [0.0], [value], systematic=systematic, compared=True)
+
+
+def width_of_bound(bound: ArrayLike) -> np.ndarray:
+    """The systematic width of a strict bound: what is beyond it differs by more than the tolerance of a comparison."""
+    return np.asarray(bound) / Comparison.tolerance
 
 
 VARIABLES: Mapping[str, tuple[str, ...]] = {
@@ -77,9 +142,9 @@ VARIABLES: Mapping[str, tuple[str, ...]] = {
 
 
 def rows(lines: Sequence[Line], points: int) -> dict[str, np.ndarray]:
-    """Lines as rows of a table, filled up with NaN to one length."""
+    """Lines as rows of a table, padded with NaN to one length."""
 
-    def padded(values: Any, size: int) -> np.ndarray:
+    def padded(values: ArrayLike, size: int) -> np.ndarray:
         out = np.full(points, np.nan)
         out[:size] = values
         return out
@@ -88,54 +153,51 @@ def rows(lines: Sequence[Line], points: int) -> dict[str, np.ndarray]:
         name: np.array([float(getattr(line, name)) for line in lines]) for name, dims in VARIABLES.items() if not dims
     }
     for name in ("x", "y", "error", "systematic"):
-        columns[name] = np.stack([padded(getattr(line, name), len(line.x)) for line in lines])
+        columns[name] = np.stack([padded(getattr(line, name), np.size(line.x)) for line in lines])
     return columns
 
 
-def lines(node: Any) -> Iterator[Line]:
+def stored_lines(node: xr.Dataset) -> Iterator[Line]:
     """The lines of a stored table."""
     values = {name: node[name].values for name in VARIABLES}
     for at in range(len(values["panel"])):
-        kept = ~np.isnan(values["x"][at])
-        arrays = {name: values[name][at][kept] for name in ("x", "y", "error", "systematic")}
-        whole = {name: int(values[name][at]) for name in ("panel", "group", "kind")}
-        yield Line(**whole, **arrays, compared=bool(values["compared"][at]))
+        present = ~np.isnan(values["x"][at])
+        x, y, error, systematic = (values[name][at][present] for name in ("x", "y", "error", "systematic"))
+        panel, group, kind = (int(values[name][at]) for name in ("panel", "group", "kind"))
+        yield Line(panel, group, kind, x, y, error, systematic, bool(values["compared"][at]))
 
 
-def comparisons(plan: Plan, found: Sequence[Line]) -> dict[str, Result]:
-    """Every prediction, ours and the printed one, beside SGD where there is any, else beside what was computed.
+def answers_of(plan: Plan, lines: Sequence[Line], **where: Parameter) -> list[Answer]:
+    """Every prediction, ours and the printed one, compared with SGD if it was run, else with what was computed.
 
-    Numbers that nothing is predicted for are measurements.
+    The parameter ``theory`` of an answer names the prediction. Numbers without a prediction are measurements. ``where``
+    is added to the parameters of every answer.
     """
-    answers: dict[str, Result] = {}
-    compared = [line for line in found if line.compared]
-    for place in dict.fromkeys((line.panel, line.group) for line in compared):
-        by_kind = {line.kind: line for line in compared if (line.panel, line.group) == place}
-        order = [kind for kind in (SGD, SOLVED, PREDICTED) if kind in by_kind]
-        measured = by_kind[order[0]]
+    answers: list[Answer] = []
+    compared = [line for line in lines if line.compared]
+    for panel, group in dict.fromkeys((line.panel, line.group) for line in compared):
+        by_kind = {line.kind: line for line in compared if (line.panel, line.group) == (panel, group)}
+        measured = next(by_kind[kind] for kind in (SGD, SOLVED, PREDICTED) if kind in by_kind)
+        quantity = plan.numbers[group] if panel == NUMBERS else plan.panels[panel].quantity(group)
+        error_kind = "seeds" if measured.kind == SGD else quantity.error_kind
         for kind in (PREDICTED, PRINTED, SOLVED):
             if kind not in by_kind or kind == measured.kind:
                 continue
             theory = by_kind[kind]
-            prediction = Prediction(_one(theory.y), WORDS[kind], systematic=_one(theory.systematic))
-            error_kind = "seeds" if measured.kind == SGD else "quadrature"
-            measurement = Measurement(_one(measured.y), _one(measured.error), error_kind=error_kind)
-            answers[_name(plan, place, kind)] = Comparison(prediction, measurement)
-    for line in found:
+            prediction = Prediction(_values(theory.y), WORDS[kind], systematic=_values(theory.systematic))
+            measurement = Measurement(_values(measured.y), _values(measured.error), error_kind=error_kind)
+            label = quantity.label if kind == PREDICTED else f"{quantity.label} ({WORDS[kind]})"
+            parameters = {**where, **quantity.where, "theory": THEORY[kind]}
+            answers.append(Answer(quantity.id, Comparison(prediction, measurement), label, parameters))
+    for line in lines:
         if line.panel == NUMBERS and not line.compared:
-            answers[plan.numbers[line.group]] = Measurement(_one(line.y), _one(line.error), error_kind="quadrature")
+            quantity = plan.numbers[line.group]
+            measurement = Measurement(_values(line.y), _values(line.error), error_kind=quantity.error_kind)
+            answers.append(Answer(quantity.id, measurement, quantity.label, {**where, **quantity.where}))
     return answers
 
 
-def _one(values: np.ndarray) -> Any:
-    return float(values[0]) if len(values) == 1 else values
-
-
-def _name(plan: Plan, place: tuple[int, int], kind: int) -> str:
-    panel, group = place
-    if panel == NUMBERS:
-        what = plan.numbers[group]
-    else:
-        shown = plan.panels[panel]
-        what = ", ".join(part for part in (shown.title, shown.groups[group]) if part)
-    return f"{what} ({WORDS[kind]})" if kind != PREDICTED else what
+def _values(values: ArrayLike) -> float | np.ndarray:
+    """An array, or its only element."""
+    array = np.asarray(values, dtype=float)
+    return float(array[0]) if len(array) == 1 else array
