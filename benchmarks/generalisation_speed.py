@@ -10,7 +10,7 @@ import time
 
 import numpy as np
 
-from phasecast.posterior.last_layers.generalisation import PAPER_SIZES, curves, in_words, study, table_setting
+from phasecast.posterior.last_layers.generalisation import PAPER_SIZES, curves, describe_setting, study, table_setting
 
 BAR = 15 * 60.0  # seconds for 10 sizes and 30 datasets on two cores
 
@@ -25,7 +25,7 @@ def main() -> None:
     given = words.parse_args()
     sizes = (PAPER_SIZES[0], PAPER_SIZES[-1]) if given.quick else PAPER_SIZES
     setting = table_setting(given.table, protocol=given.protocol)
-    print(f"{in_words(setting)}; n = {sizes}, {given.datasets} datasets")
+    print(f"{describe_setting(setting)}; n = {sizes}, {given.datasets} datasets")
     start = time.perf_counter()
     parts = list(study(setting, sizes, given.datasets, seed=given.seed, at_once=5))
     seconds = time.perf_counter() - start

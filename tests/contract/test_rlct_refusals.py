@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import jax
 import numpy as np
 import pytest
@@ -12,8 +14,10 @@ from phasecast.core.errors import BadInput
 from phasecast.core.results import Result
 from phasecast.posterior import Model, exact, rlct, tempered
 from phasecast.posterior.rlct import around, covariance_of_means, estimates, gls_slope, judge
+from phasecast.posterior.rlct_policy import POLICY
 from phasecast.posterior.tempered import check_betas
 from phasecast.posterior.zoo.linear import linear, linear_data
+from phasecast.posterior.zoo.monomial import monomial
 
 pytestmark = pytest.mark.bare
 BETAS = around(1000)
@@ -64,7 +68,7 @@ def test_good_traces_give_lambda_within_its_error():
     assert result.excess == pytest.approx(1.5, rel=0.1)
     assert Result.from_json(result.to_json()) == result
     assert "β² Var[nL]" in str(result)
-    assert result.plot() is not None
+    assert len(result.figure().axes) == len(result.plot().axes) == 2
     with pytest.raises(BadInput, match="without its draws"):
         result.datatree()
 
@@ -189,3 +193,24 @@ def test_heavy_tails_are_proper_and_a_flat_direction_is_not():
     Model(likelihood, lambda w: -jax.numpy.log1p(w**2).sum(), draw).check(np.zeros(20))
     with pytest.raises(BadInput, match="along parameter 1"):
         Model(likelihood, lambda w: -(w[0] ** 2), draw).check(np.zeros(20))
+
+
+def test_another_policy_judges_otherwise_and_is_recorded():
+    strict = dataclasses.replace(POLICY, fewest_effective=1e9)
+    result = judge(made(), [np.zeros(1000)], traces(), EVERY, policy=strict)
+    assert result.status is Status.REFUSED
+    assert result.policy["fewest_effective"] == 1e9
+    assert all(POLICY.reasons().values())
+
+
+def test_what_small_objects_print():
+    assert str(made()).splitlines() == [
+        "made up",
+        "  parameters  6",
+        "  sampler     NUTS",
+        "  provides    log likelihood, log prior, init, live units",
+    ]
+    table = exact(monomial([1]), np.zeros(10), [0.5, 1.0])
+    assert str(table).splitlines()[0] == "w1^1, exact"
+    assert [line.split()[2] for line in str(table).splitlines()[1:]] == ["0.5", "1"]
+    assert Result.from_json(table.to_json()) == table

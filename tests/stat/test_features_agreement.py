@@ -223,6 +223,8 @@ def test_a_wide_network_with_the_square_loss_says_that_g_is_unbounded():
     run = wide_dmft(Network("gelu", "square", width="wide"), target("tanh(z)**2"), 3.0, 1.0, 1, samples=500)
     assert np.isfinite(run.law(0).lowest)
     assert run.law(1).lowest == -math.inf
+    labels_alone = wide_dmft(Network("quadratic", "square", width="wide"), "z**2", 3.0, 0.1, 1, samples=500)
+    assert labels_alone.law(1).lowest == -math.inf
 
 
 @pytest.mark.slow

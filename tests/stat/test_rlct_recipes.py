@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from phasecast.core import Comparison, Status, Verdict
+from phasecast.core import Status, Verdict
 from phasecast.lab import run
 from phasecast.posterior import linear_data, reduced_rank, rlct, two_layer
 
@@ -15,9 +15,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 def test_reduced_rank_regression_of_full_rank(tmp_path):
     """λ = 9/2; another implementation had a slope of 4.57 ± 0.06 over its own 20 data sets."""
     found = run("rlct-linear", {}, store=tmp_path, quiet=True)
-    answers = found.conclusion().answers
-    for answer in answers.values():
-        assert isinstance(answer, Comparison)
+    for method in ("variance", "slope"):
+        answer = found.conclusion().answers.comparison("lambda", method=method)
         assert answer.verdict is Verdict.AGREES
         measured = answer.measurement
         assert abs(measured.value - 4.57) < 3 * np.hypot(0.06, measured.error)
@@ -39,17 +38,14 @@ def test_gibbs_and_nuts_agree_on_the_same_data():
 
 def test_a_degenerate_truth_has_a_smaller_lambda(tmp_path):
     found = run("rlct-linear", {"widths": (4, 2, 4), "rank": 0, "datasets": 6}, store=tmp_path, quiet=True)
-    answer = found.conclusion().answers["λ by β²Var"]
-    assert isinstance(answer, Comparison)
-    assert answer.verdict is Verdict.AGREES
+    assert found.conclusion().answers.comparison("lambda", method="variance").verdict is Verdict.AGREES
 
 
 def test_the_setting_of_table_2_is_in_the_constant_submodel(tmp_path):
     found = run("rlct-relu", {"datasets": 3, "draws": 800}, store=tmp_path, quiet=True)
     conclusion = found.conclusion()
     for m, expected in ((3, 0.53), (4, 0.54), (5, 0.56)):
-        answer = conclusion.answers[f"λ̂ beside Table 2, m = {m}"]
-        assert isinstance(answer, Comparison)
+        answer = conclusion.answers.comparison("lambda", true_units=m)
         assert answer.measurement.status is Status.WARNING
         assert "constant submodel" in answer.measurement.reasons[0]
         assert abs(answer.measurement.value - expected) < 3 * np.hypot(0.03, answer.measurement.error)
@@ -58,8 +54,8 @@ def test_the_setting_of_table_2_is_in_the_constant_submodel(tmp_path):
 
 def test_the_networks_own_lambda_at_large_nbeta(tmp_path):
     settings = {"true_units": (3,), "labels": "clean", "datasets": 2, "draws": 600, "warmup": 600}
-    answer = run("rlct-relu", settings, store=tmp_path, quiet=True).conclusion().answers["λ of the network, m = 3"]
-    assert isinstance(answer, Comparison)
+    conclusion = run("rlct-relu", settings, store=tmp_path, quiet=True).conclusion()
+    answer = conclusion.answers.comparison("lambda", true_units=3)
     assert answer.measurement.status is Status.OK
     assert abs(answer.measurement.value - 5.2) < 0.4
 

@@ -135,7 +135,7 @@ def test_few_draws_are_refused_and_heavy_tails_warned_of():
     few = criteria(normal_log_likelihood(x, w))
     assert few.status is Status.REFUSED
     assert np.isnan(few.psis_loo)
-    assert "take 25" in few.reasons[0]
+    assert "use at least 25" in few.reasons[0]
     w, x = draws_and_data(n=4, draws=500)
     heavy = criteria(normal_log_likelihood(10 * x, w))
     assert heavy.status is Status.WARNING

@@ -9,6 +9,7 @@ import pytest
 
 from phasecast.claims.survey_seyoum2025.errors import bayes_errors
 from phasecast.core.errors import BadInput
+from phasecast.core.statistics import mean_of
 from phasecast.posterior import exact_learning as exact
 from phasecast.posterior.scores.criteria import criteria
 
@@ -47,9 +48,9 @@ def test_the_mean_step_is_the_mean_generalisation_loss():
             losses.append(-(weights @ model.predictive(x, nodes)) / weights.sum())
             steps.append(np.mean(model.predictive(x, rng.normal(size=50))))
         entropy = (1 + math.log(2 * math.pi)) / 2
-        found = exact.mean_of(np.array(losses) - entropy)
+        found = mean_of(np.array(losses) - entropy)
         assert abs(n * found.value - exact.learning_coefficient(power)) < 4 * n * found.error
-        difference = exact.mean_of(np.array(steps) + np.array(losses))
+        difference = mean_of(np.array(steps) + np.array(losses))
         assert abs(difference.value) < 4 * difference.error
 
 
@@ -72,7 +73,7 @@ def test_the_estimate_of_lambda_with_the_truth_as_reference_is_biased():
         x = rng.normal(size=n)
         at_truth = np.sum(x**2) / 2 + n * math.log(2 * math.pi) / 2
         found.append(beta * (model.energy(x, beta)[0] - at_truth))
-    bias = exact.mean_of(np.array(found) - 0.5)
+    bias = mean_of(np.array(found) - 0.5)
     assert abs(bias.value - -0.5 * beta) < 4 * bias.error
     assert bias.value < -3 * bias.error
 
@@ -128,7 +129,7 @@ def test_errors_by_lambda_and_nu(beta):
     found = exact.learning_errors(2, n, datasets, beta)
     nu = beta / 2 * found.variance  # the same datasets, so that most of the noise is shared
     for errors, sign in ((found.generalisation, 1), (found.training, -1)):
-        off = exact.mean_of(n * errors - ((lam - nu) / beta + sign * nu))
+        off = mean_of(n * errors - ((lam - nu) / beta + sign * nu))
         assert abs(off.value) < 4 * off.error + 3 / n
 
 

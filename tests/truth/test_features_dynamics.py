@@ -15,8 +15,8 @@ from phasecast.core.results import Measurement, Status
 from phasecast.features.curvature.decoupled import decoupled
 from phasecast.features.curvature.dmft import dmft
 from phasecast.features.curvature.fixed_point import fixed_point
-from phasecast.features.curvature.per_example import fresh_loss, pull, stiffness
-from phasecast.features.curvature.quadrature import one_step_laws
+from phasecast.features.curvature.per_example import fresh_loss, loss_gradient, loss_hessian
+from phasecast.features.curvature.quadrature import initial_laws, one_step_laws
 from phasecast.features.hessian_spectrum import hessian_spectrum
 from phasecast.features.setting.network import Network
 from phasecast.features.setting.target import target
@@ -65,7 +65,7 @@ def test_a_linear_unit_follows_the_moments_of_marchenko_pastur(delta):
     assert run.C_theta[3, 7, 0, 0] == pytest.approx(sum(two_times), abs=0.02)
 
 
-def test_the_pull_and_the_stiffness_are_derivatives_of_the_loss():
+def test_the_gradient_and_the_hessian_are_derivatives_of_the_loss():
     network = Network("swish", "logcosh", width=3, a=(1.0, -2.0, 0.5), b=(0.1, 0.0, -0.3))
     rng = np.random.default_rng(0)
     V, y = rng.normal(size=(5, 3)), rng.normal(size=5)
@@ -73,8 +73,8 @@ def test_the_pull_and_the_stiffness_are_derivatives_of_the_loss():
         grad = jax.jit(jax.vmap(jax.grad(lambda v, label: network.loss(network.predict(v), label))))
         hess = jax.jit(jax.vmap(jax.hessian(lambda v, label: network.loss(network.predict(v), label))))
         slopes, bends = np.asarray(grad(V, y)), np.asarray(hess(V, y))
-    np.testing.assert_allclose(pull(network, V, y), slopes, atol=1e-12)
-    np.testing.assert_allclose(stiffness(network, V, y), bends, atol=1e-12)
+    np.testing.assert_allclose(loss_gradient(network, V, y), slopes, atol=1e-12)
+    np.testing.assert_allclose(loss_hessian(network, V, y), bends, atol=1e-12)
 
 
 def test_the_first_step_is_that_of_quadrature():
@@ -184,12 +184,12 @@ def test_half_of_the_runs():
     rng = np.random.default_rng(0)
     deltas = np.geomspace(2, 20, 12)
     chance = 1 / (1 + (6.0 / deltas) ** (1 / 0.2))
-    pulls = []
+    offs = []
     for _ in range(200):
         found = half_success(deltas, rng.binomial(10, chance), [10] * 12)
-        pulls.append((found.value - 6.0) / found.error)
-    assert abs(np.mean(pulls)) < 0.3
-    assert 0.75 < np.std(pulls) < 1.25
+        offs.append((found.value - 6.0) / found.error)
+    assert abs(np.mean(offs)) < 0.3
+    assert 0.75 < np.std(offs) < 1.25
     assert half_success([1, 2, 3], [0, 0, 1], [5, 5, 5]).status is Status.REFUSED
     sharp = half_success([2, 4, 8], [0, 0, 5], [5, 5, 5])
     assert 4 < sharp.value < 8
@@ -227,3 +227,12 @@ def test_bad_input(call, words):
 def test_a_fixed_point_of_two_units_is_outside_the_regime():
     with pytest.raises(OutsideRegime, match="one unit"):
         fixed_point(Network("gelu", "square", width=2), RETRIEVAL, 5.0)
+
+
+def test_a_target_may_be_its_expression():
+    written, made = (dmft(PSEUDO, one, 4.0, 0.5, 2, samples=200) for one in ("z**2", RETRIEVAL))
+    np.testing.assert_array_equal(written.V, made.V)
+    (law,), (same,) = initial_laws(PSEUDO, "z**2", 0.3), initial_laws(PSEUDO, RETRIEVAL, 0.3)
+    np.testing.assert_array_equal(law.G, same.G)
+    with pytest.raises(BadInput, match="unknown name"):
+        dmft(PSEUDO, "x**2", 4.0, 0.5, 2)

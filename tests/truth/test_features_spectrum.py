@@ -13,9 +13,9 @@ from phasecast.core.errors import BadInput, OutsideRegime
 from phasecast.core.precision import float64
 from phasecast.features.curvature.curvature_law import CurvatureLaw
 from phasecast.features.curvature.dmft import dmft
+from phasecast.features.curvature.lower_bound import curvature_floor
 from phasecast.features.curvature.methods import drawn as drawn_from
 from phasecast.features.curvature.quadrature import (
-    curvature_floor,
     find_breaks,
     gaussian_points,
     initial_laws,
@@ -23,7 +23,7 @@ from phasecast.features.curvature.quadrature import (
     settled_laws,
 )
 from phasecast.features.hessian_spectrum import density, hessian_spectrum, stieltjes
-from phasecast.features.outliers import crossing, outlier_set, scalar_threshold, scan
+from phasecast.features.outliers import crossing_delta, outlier_set, scalar_threshold, scan
 from phasecast.features.setting.network import Network
 from phasecast.features.setting.target import target
 
@@ -278,7 +278,7 @@ def test_a_scan_finds_every_interval():
     assert len(intervals) == 2
     assert looked.first is not None
     exact = math.exp((math.pi + math.asin(0.1)) / 2)
-    star = crossing(lambda delta: math.sin(2 * math.log(delta)) + 0.1, looked.first, accuracy=1e-6)
+    star = crossing_delta(lambda delta: math.sin(2 * math.log(delta)) + 0.1, looked.first, accuracy=1e-6)
     assert star == pytest.approx(exact, rel=1e-5)
     assert looked.intervals(star)[0][0] == star
     nothing = scan(lambda delta: 1.0, [1.0, 2.0, 4.0])
@@ -314,8 +314,8 @@ def test_one_step_of_a_wide_network():
         theta /= np.linalg.norm(theta, axis=0)
         with float64():
             y, u = np.asarray(one.link(X[:, :2])), X @ theta + 0.2
-            pull = sign * np.asarray(network.loss.first(np.zeros(len(y)), y))[:, None]
-            after = u - lr * X @ (X.T @ (pull * np.asarray(network.activation.first(u)))) / len(X)
+            slope = sign * np.asarray(network.loss.first(np.zeros(len(y)), y))[:, None]
+            after = u - lr * X @ (X.T @ (slope * np.asarray(network.activation.first(u)))) / len(X)
             gain = (sign * (np.asarray(network.activation(after)) - np.asarray(network.activation(u)))).mean(axis=1)
             G = sign * np.asarray(network.loss.first(gain, y))[:, None] * np.asarray(network.activation.second(after))
         hard = ((X[:, :2] @ one.hard[:, 0]) ** 2)[:, None]

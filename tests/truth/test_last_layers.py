@@ -49,7 +49,7 @@ def test_the_density_of_A_integrates_B_out(activation):
     """Up to a constant, against the identity log p(A) p(y|A) = log p(A) + log joint(B) − log posterior(B) at any B."""
     x, y, _, B = data(activation=activation)
     mask = np.ones(12, dtype=np.float32)
-    density = last.log_density(activation, x, y, mask)
+    density = last.log_posterior_of_A(activation, last.Sample(x, y, mask))
     differences = []
     for seed in range(4):
         A = np.random.default_rng(seed).normal(size=(3, 3)).astype(np.float32)
@@ -72,12 +72,13 @@ def test_masked_rows_are_not_there():
     mask = np.r_[np.ones(10), np.zeros(5)].astype(np.float32)
     wide_x, wide_y = np.concatenate([x, junk], axis=1), np.concatenate([y, junk], axis=1)
     for activation in ("identity", "relu"):
-        short = last.log_density(activation, x, y, np.ones(10, dtype=np.float32))(A)
-        assert float(last.log_density(activation, wide_x, wide_y, mask)(A)) == pytest.approx(float(short), rel=1e-5)
-    start = nets.draw_weights(jax.random.key(0), 2)
+        short = last.log_posterior_of_A(activation, last.Sample(x, y, np.ones(10, dtype=np.float32)))(A)
+        padded = last.log_posterior_of_A(activation, last.Sample(wide_x, wide_y, mask))(A)
+        assert float(padded) == pytest.approx(float(short), rel=1e-5)
+    start = nets.initial_weights(jax.random.key(0), 2)
     how = nets.Training(epochs=20, lr=0.01)
-    some = nets.train(jax.random.key(1), start, x, y, np.ones(10, dtype=np.float32), "relu", how)
-    wide = nets.train(jax.random.key(1), start, wide_x, wide_y, mask, "relu", how)
+    some = nets.train_weights(jax.random.key(1), start, x, y, np.ones(10, dtype=np.float32), "relu", how)
+    wide = nets.train_weights(jax.random.key(1), start, wide_x, wide_y, mask, "relu", how)
     np.testing.assert_allclose(wide.A, some.A, rtol=1e-4, atol=1e-6)
 
 
@@ -86,7 +87,7 @@ def test_training_is_sgd_as_pytorch_does_it():
     x, y, A, B = data(n=20)
     start = nets.Weights(((np.eye(3, dtype=np.float32), np.zeros(3, dtype=np.float32)),), A, B)
     how = nets.Training(epochs=5, lr=0.01, momentum=0.9, decay=0.1)
-    found = nets.train(jax.random.key(0), start, x, y, np.ones(20, dtype=np.float32), "identity", how)
+    found = nets.train_weights(jax.random.key(0), start, x, y, np.ones(20, dtype=np.float32), "identity", how)
     W, b = np.eye(3), np.zeros((3, 1))
     A, B = A.astype(float), B.astype(float)
     speeds = [np.zeros_like(part) for part in (W, b, A, B)]
@@ -109,7 +110,7 @@ def test_a_batch_of_all_rows_is_the_full_batch_and_small_batches_are_not():
 
     def trained(batch):
         how = nets.Training(epochs=3, lr=0.01, batch=batch)
-        return np.asarray(nets.train(jax.random.key(0), start, x, y, mask, "identity", how).A)
+        return np.asarray(nets.train_weights(jax.random.key(0), start, x, y, mask, "identity", how).A)
 
     np.testing.assert_allclose(trained(20), trained(None), rtol=1e-5)
     assert np.abs(trained(8) - trained(None)).max() > 1e-3  # three steps an epoch, the last with four rows
@@ -117,7 +118,7 @@ def test_a_batch_of_all_rows_is_the_full_batch_and_small_batches_are_not():
 
 @pytest.mark.slow
 def test_initial_weights_are_pytorchs():
-    weights = jax.jit(jax.vmap(lambda key: nets.draw_weights(key, 1)))(jax.random.split(jax.random.key(0), 500))
+    weights = jax.jit(jax.vmap(lambda key: nets.initial_weights(key, 1)))(jax.random.split(jax.random.key(0), 500))
     shapes = [part.shape[1:] for layer in weights.body for part in layer]
     assert shapes == [(5, 3), (5,), (3, 5), (3,)]
     for part, incoming in ((weights.body[1][0], 5), (weights.body[1][1], 5), (weights.A, 3), (weights.body[0][1], 3)):
@@ -171,7 +172,7 @@ def weighted_mean(statistic, density, rng, draws=400_000):
 def test_hmc_has_the_moments_of_A_and_not_those_of_other_data(activation):
     x, y, _, _ = data(n=6, activation=activation)
     mask = np.ones(6, dtype=np.float32)
-    density = last.log_density(activation, x, y, mask)
+    density = last.log_posterior_of_A(activation, last.Sample(x, y, mask))
 
     def statistic(A):
         return jnp.sum((A @ x[:, :2]) ** 2, axis=(-2, -1))
@@ -186,7 +187,7 @@ def test_hmc_has_the_moments_of_A_and_not_those_of_other_data(activation):
     error = chains.std(ddof=1) / 4
     assert abs(chains.mean() - exact) < 4 * error + 4 * exact / np.sqrt(effective)
     assert int(divergent.sum()) == 0
-    other = last.log_density(activation, x, y + 3, mask)
+    other = last.log_posterior_of_A(activation, last.Sample(x, y + 3, mask))
     wrong, _ = weighted_mean(statistic, other, np.random.default_rng(0))
     assert abs(chains.mean() - wrong) > 6 * error
 
@@ -196,7 +197,8 @@ def test_laplace_of_two_layers_counts_what_the_data_leave_open():
     x, _, A, B = data(n=400)
     y = B @ A @ x
     mask = np.ones(400, dtype=np.float32)
-    found = jax.jit(lambda key: last.laplace_two_layers(key, A, B, "identity", x, y, mask, 20_000))(jax.random.key(0))
+    sample = last.Sample(x, y, mask)
+    found = jax.jit(lambda key: last.laplace_two_layers(key, A, B, "identity", sample, 20_000))(jax.random.key(0))
     assert int(found.undetermined) == 9
     flat = np.concatenate([np.asarray(part).reshape(20_000, -1) for part in (found.A, found.B)], axis=1)
     z = A @ x

@@ -15,11 +15,12 @@ from scipy.special import ndtri
 
 from phasecast.core.errors import OutsideRegime
 from phasecast.core.results import Prediction
-from phasecast.features.curvature.compiled import evaluate
+from phasecast.features.curvature.compiled import evaluate_batched
 from phasecast.features.curvature.quadrature import find_breaks, gaussian_points, panels
+from phasecast.features.policy import POLICY
 from phasecast.features.setting.target import Target, target
 
-FINE = 40_000  # points of z without noise
+FINE = 40_000  # points of z without noise; the error is the distance to half of them
 CELLS = 4000  # of y without noise; one holds about ten points
 SOURCE = "Mondelli & Montanari 2018; Wang & Montanari 2026, 'Prior work'"
 
@@ -32,14 +33,14 @@ def algorithmic_threshold(choice: str | Target, *, noise: float = 0.0) -> Predic
     """
     chosen = target(choice, noise=noise)
     if chosen.latents > 1:
-        raise OutsideRegime(f"the target has {chosen.latents} latents", "δ_alg is known here for one")
+        raise OutsideRegime(f"the target has {chosen.latents} latents", "δ_alg is known for one latent only")
     regime = "weak recovery by the best known fast algorithms, n/d → δ"
     if chosen.easy.shape[1]:
         return Prediction(0.0, regime + "; the direction is easy", SOURCE, name="δ_alg")
     fine, coarse = (_information(chosen, share) for share in (1.0, 0.5))
-    if fine < 1e-6:
+    if fine < POLICY.least_information:
         raise OutsideRegime(
-            "y says nothing about z² either, so that n of order d is not enough",
+            "y carries no information about z² either, so that n of order d is not enough",
             "use a target with E[z²|y] that is not constant",
         )
     return Prediction(1 / fine, regime, SOURCE, abs(1 / fine - 1 / coarse) + 1e-12, name="δ_alg")
@@ -51,7 +52,7 @@ def _information(one: Target, share: float) -> float:
         line, widths = panels((*find_breaks(one), 0.0), 9.0, round(FINE * share))
         weights = widths * np.exp(-(line**2) / 2)
         weights /= weights.sum()
-        y = evaluate(one, "labels", line[:, None], np.zeros(line.size))
+        y = evaluate_batched(one, "labels", line[:, None], np.zeros(line.size))
         order = np.argsort(y, kind="stable")
         rank = np.cumsum(weights[order]) - weights[order] / 2
         same = np.concatenate([[0], np.cumsum(np.diff(y[order]) > 1e-12 * (1 + np.ptp(y)))])
@@ -66,12 +67,12 @@ def _information(one: Target, share: float) -> float:
         full = mass > 0
         return float((sums[full] ** 2 / mass[full]).sum())
     points, weights = gaussian_points(1, 0.5 * share)
-    clean = evaluate(one, "labels", points, np.zeros(len(points)))
+    clean = evaluate_batched(one, "labels", points, np.zeros(len(points)))
     grid = np.linspace(clean.min() - 9 * one.noise, clean.max() + 9 * one.noise, round(6000 * share))
     total = 0.0
     for part in np.array_split(grid, 20):
         likelihood = np.exp(-(((part[:, None] - clean) / one.noise) ** 2) / 2) / (math.sqrt(2 * math.pi) * one.noise)
         mass, sums = likelihood @ weights, likelihood @ (weights * (points[:, 0] ** 2 - 1))
-        seen = mass > 1e-200
-        total += float((sums[seen] ** 2 / mass[seen]).sum())
+        likely = mass > 1e-200
+        total += float((sums[likely] ** 2 / mass[likely]).sum())
     return total * float(grid[1] - grid[0])

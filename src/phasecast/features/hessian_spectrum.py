@@ -30,9 +30,9 @@ import scipy.optimize
 from phasecast.core.errors import BadInput
 from phasecast.features.curvature.curvature_law import CurvatureLaw
 
-NEAR = 1e-12  # relative distance to the pole of T that is kept
-LARGEST = 1e12  # u beyond which T is 1 wherever G > 0
-COARSE = 300  # points of the law of G that the density is computed from
+NEAR = 1e-12  # relative distance kept from the pole of T, above rounding
+LARGEST = 1e12  # u beyond which T is 1 to rounding wherever G > 0
+COARSE = 300  # points of the law of G from which the density is computed, enough for a smooth curve
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,13 +85,13 @@ def hessian_spectrum(law: CurvatureLaw, delta: float) -> HessianSpectrum:
 def check_delta(delta: float) -> None:
     """Bad input unless δ is a positive number."""
     if not (isinstance(delta, int | float | np.floating) and math.isfinite(delta) and delta > 0):
-        raise BadInput(f"δ is {delta}", "use n/d > 0")
+        raise BadInput(f"invalid δ {delta}", "use n/d > 0")
 
 
 def zero_between(function: Callable[[float], float], low: float, high: float, accuracy: float = 1e-14) -> float:
     """Where a function of one number vanishes, to a relative ``accuracy``, between two ends with opposite signs."""
-    found: Any = scipy.optimize.brentq(function, low, high, xtol=accuracy * low, rtol=np.float64(max(accuracy, 1e-15)))
-    return float(found)
+    zero: Any = scipy.optimize.brentq(function, low, high, xtol=accuracy * low, rtol=np.float64(max(accuracy, 1e-15)))
+    return float(zero)
 
 
 def pole(law: CurvatureLaw) -> float:
@@ -145,7 +145,7 @@ def stieltjes(law: CurvatureLaw, delta: float, z: float) -> float:
 def density(law: CurvatureLaw, delta: float, points: np.ndarray, width: float | None = None) -> np.ndarray:
     """The bulk's density at real ``points``, Im α(x + i·width)/π, by iterating α ← 1/(E[δG/(δ+Gα)] − z).
 
-    ``width`` is a three-thousandth of the range of the points if not given. The iteration starts at a large imaginary
+    ``width`` defaults to a three-thousandth of the range of the points. The iteration starts at a large imaginary
     part, where it contracts, and follows the solution down.
     """
     check_delta(delta)
@@ -203,7 +203,7 @@ def _outliers(
     """One for every negative eigenvalue of Ψ at ``start``; each is followed up to where it vanishes."""
     if not latents.shape[1] or math.isinf(start):
         return ()
-    found = []
+    outliers = []
     for index, value in enumerate(np.linalg.eigvalsh(_shifted(law, latents, delta, start))):
         if value >= 0:
             break
@@ -220,5 +220,5 @@ def _outliers(
         squared = bent(law, u) ** 2
         slack = 1 / delta - float(law.mean(squared))
         stretch = float(law.mean(squared * (latents @ direction) ** 2))
-        found.append(Outlier(bulk_point(law, delta, u), direction, slack / (slack + stretch), informative))
-    return tuple(found)
+        outliers.append(Outlier(bulk_point(law, delta, u), direction, slack / (slack + stretch), informative))
+    return tuple(outliers)

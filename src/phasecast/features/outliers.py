@@ -2,7 +2,7 @@
 
 .. math:: \\delta^*(t) = \\inf\\{\\delta > 0 : \\det\\Psi(z) = 0 \\text{ for some } z < \\min(0, \\text{edge})\\}
 
-(Wang & Montanari 2026). The set of such δ need not be an interval that reaches to infinity, so all of it is found.
+(Wang & Montanari 2026). The set of such δ need not be an interval that extends to infinity, so all of it is computed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from phasecast.features.curvature.curvature_law import CurvatureLaw
 from phasecast.features.hessian_spectrum import NEAR, bent, hessian_spectrum, pole, zero_between
 
 PLACES = 32  # values of u on each side of half the pole
-SMALLEST, LARGEST = 1e-2, 1e4  # δ that a law which does not depend on it is asked about
+SMALLEST, LARGEST = 1e-2, 1e4  # range of δ that is searched where the law does not depend on δ
 
 Interval = tuple[float, float]
 
@@ -29,8 +29,8 @@ def outlier_set(law: CurvatureLaw) -> tuple[Interval, ...]:
 
     Along u = α/δ everything is explicit. The point from which outliers are counted, the edge or zero if that is lower,
     is at :math:`1/\\delta = \\max(E T^2, E T)`, and there is one where the least eigenvalue of
-    :math:`E[TV_HV_H^\\top] - E T + 1/\\delta` is negative. An interval that ends at 10⁴ ends at infinity as far as we
-    looked.
+    :math:`E[TV_HV_H^\\top] - E T + 1/\\delta` is negative. An interval that ends at 10⁴ ends at infinity as far as the
+    search goes.
 
     >>> G = np.array([2.0, -1.0])
     >>> outlier_set(CurvatureLaw(np.repeat(G, 2), np.array([[0.6], [-0.6], [1.28], [-1.28]])))[0][1]
@@ -43,8 +43,8 @@ def outlier_set(law: CurvatureLaw) -> tuple[Interval, ...]:
     places = last * np.unique(np.concatenate([low, high, [1.0]]))
     moments = _Moments(law)
     points = [moments.at(u) for u in places]
-    kept = [index for index, (delta, _) in enumerate(points) if delta <= LARGEST]
-    first = max(kept[0] - 1, 0) if kept else len(points) - 1
+    inside = [index for index, (delta, _) in enumerate(points) if delta <= LARGEST]
+    first = max(inside[0] - 1, 0) if inside else len(points) - 1
     ends: list[float] = [LARGEST] if points[first][1] < 0 else []
     for before, after in pairwise(range(first, len(points))):
         if (points[before][1] < 0) != (points[after][1] < 0):
@@ -83,8 +83,8 @@ class _Moments:
 def scalar_threshold(law: CurvatureLaw) -> float:
     """δ* = 1/E T² where E T² + E[T(V_H² − 1)] = 0, for one hard direction and an edge below zero.
 
-    The same threshold without spectrum, edge or outlier: a check. Refused input where there is no such u, or where the
-    edge there is above zero.
+    The same threshold without spectrum, edge or outlier: a check. Outside the regime where there is no such u, or where
+    the edge there is above zero.
     """
     last = pole(law) * (1 - 1e-9)
     if law.directions != 1 or not math.isfinite(last):
@@ -115,7 +115,7 @@ class Scan:
 
     @property
     def brackets(self) -> tuple[Interval, ...]:
-        """Pairs of neighbouring δ between which an outlier appears or goes."""
+        """Pairs of neighbouring δ between which an outlier appears or disappears."""
         steps = zip(pairwise(self.deltas), pairwise(self.margins), strict=True)
         return tuple(deltas for deltas, (before, after) in steps if (before < 0) != (after < 0))
 
@@ -127,19 +127,19 @@ class Scan:
 
     def intervals(self, refined: float | None = None) -> tuple[Interval, ...]:
         """The δ with an outlier, ends to the accuracy of the grid, the first end being ``refined`` if given."""
-        found, start = [], self.deltas[0] if self.margins[0] < 0 else None
+        intervals, start = [], self.deltas[0] if self.margins[0] < 0 else None
         for (before, after), (low, high) in zip(pairwise(self.margins), pairwise(self.deltas), strict=True):
             if before >= 0 > after:
                 start = math.sqrt(low * high)
             elif before < 0 <= after and start is not None:
-                found.append((start, math.sqrt(low * high)))
+                intervals.append((start, math.sqrt(low * high)))
                 start = None
         if start is not None:
-            found.append((start, self.deltas[-1]))
-        if refined is not None and found and self.first is not None:
-            place = next(i for i, (low, _) in enumerate(found) if self.first[0] <= low <= self.first[1])
-            found[place] = (refined, max(found[place][1], refined))
-        return tuple(found)
+            intervals.append((start, self.deltas[-1]))
+        if refined is not None and intervals and self.first is not None:
+            place = next(i for i, (low, _) in enumerate(intervals) if self.first[0] <= low <= self.first[1])
+            intervals[place] = (refined, max(intervals[place][1], refined))
+        return tuple(intervals)
 
 
 def scan(margin: Callable[[float], float], deltas: Sequence[float]) -> Scan:
@@ -152,8 +152,10 @@ def least_margin(laws: Sequence[CurvatureLaw], delta: float) -> float:
     return min(hessian_spectrum(law, delta).margin for law in laws)
 
 
-def crossing(margin: Callable[[float], float], bracket: Interval, accuracy: float = 0.01, tries: int = 8) -> float:
-    """δ between the ends of a bracket at which the margin vanishes, by the secant rule in log δ kept inside it.
+def crossing_delta(
+    margin: Callable[[float], float], bracket: Interval, accuracy: float = 0.01, tries: int = 8
+) -> float:
+    """δ between the ends of a bracket at which the margin vanishes, by the secant rule in log δ, kept inside it.
 
     Where noise has moved the crossing out of the bracket, the straight line through the margins at its ends is
     followed outside, by at most the bracket's own width.

@@ -22,6 +22,7 @@ import numpy as np
 from phasecast.coefficients.exact.monomials import monomial
 from phasecast.core.errors import BadInput, unknown, whole_number
 from phasecast.core.results import Measurement
+from phasecast.core.statistics import mean_of, standard_error
 from phasecast.core.types import PyTree
 from phasecast.posterior.scores.criteria import log_sum
 
@@ -178,27 +179,19 @@ def learning_coefficient(power: int) -> Fraction:
     return Fraction(monomial([2 * power]).value)  # pyright: ignore[reportArgumentType, reportCallIssue]
 
 
-def mean_of(values: np.ndarray, name: str = "") -> Measurement:
-    """A mean over datasets with its standard error."""
-    values = np.asarray(values, dtype=float)
-    return Measurement(
-        float(values.mean()), float(values.std(ddof=1) / math.sqrt(values.size)), error_kind="datasets", name=name
-    )
-
-
 def singular_fluctuation(variances: np.ndarray | Sequence[float], beta: float = 1.0) -> Measurement:
     """ν(β) = (β/2) E[V] over datasets, from their functional variances.
 
     >>> abs(float(singular_fluctuation(learning_errors(1, 200, 50).variance).value) - 0.5) < 0.05
     True
     """
-    return mean_of(beta / 2 * np.asarray(variances, dtype=float), "singular fluctuation ν")
+    return mean_of(beta / 2 * np.asarray(variances, dtype=float), "datasets", "singular fluctuation ν")
 
 
 def sum_law(power: int, n: int, datasets: int, *, seed: int = 0) -> Measurement:
     """n(Bg + Cv)/2 at β = 1, which tends to λ for every dataset (Watanabe 2010, Theorem 2; survey eq. 3)."""
     errors = learning_errors(power, n, datasets, seed=seed)
-    return mean_of(n * (errors.generalisation + errors.cross_validation) / 2, "n(Bg + Cv)/2")
+    return mean_of(n * (errors.generalisation + errors.cross_validation) / 2, "datasets", "n(Bg + Cv)/2")
 
 
 def waic_gap_exponent(
@@ -222,7 +215,7 @@ def waic_gap_exponent(
         squares = (errors.cross_validation - errors.waic(n, beta)) ** 2
         log_sizes.append(math.log(n))
         log_gaps.append(math.log(squares.mean()) / 2)
-        log_errors.append(squares.std(ddof=1) / math.sqrt(datasets) / squares.mean() / 2)
+        log_errors.append(float(standard_error(squares)) / squares.mean() / 2)
     away = np.array(log_sizes) - np.mean(log_sizes)
     share = away / np.sum(away**2)
     return Measurement(

@@ -9,14 +9,11 @@ import numpy as np
 
 from phasecast.core.types import PyTree
 from phasecast.posterior.model import Model
+from phasecast.posterior.rlct_policy import POLICY, RLCTPolicy
 from phasecast.posterior.tempered import params_of
 
 if TYPE_CHECKING:
     import xarray as xr
-
-OTHER_PHASE = 2.0  # times λ̂: more excess than that is not fluctuation around the best parameters
-HALF_A_UNIT = 0.5
-NOTHING = 0.02  # a predictive R² that is none
 
 
 class Phase(NamedTuple):
@@ -56,9 +53,19 @@ def phase_of(model: Model, sets: list[PyTree], tree: xr.DataTree, inside: np.nda
     return Phase(excess, *(float(np.mean(one)) if one else math.nan for one in (live, explained)))
 
 
-def phase_warnings(phase: Phase, value: float, betas: np.ndarray, n: int) -> list[str]:
+def is_elsewhere(phase: Phase, value: float, policy: RLCTPolicy = POLICY) -> bool:
+    """Whether the excess loss is more than fluctuation around the best known parameters, where it is near λ."""
+    return phase.excess > policy.other_phase * value
+
+
+def is_constant(phase: Phase, policy: RLCTPolicy = POLICY) -> bool:
+    """Whether the model is a constant there: no live units, or nothing predicted."""
+    return phase.live_units < policy.fewest_live_units or phase.predictive_r2 < policy.least_r2
+
+
+def phase_warnings(phase: Phase, value: float, betas: np.ndarray, n: int, policy: RLCTPolicy = POLICY) -> list[str]:
     """A warning if the excess loss is more than fluctuation around the best known parameters."""
-    if not phase.excess > OTHER_PHASE * value:
+    if not is_elsewhere(phase, value, policy):
         return []
     details = []
     if math.isfinite(phase.live_units):
@@ -66,9 +73,9 @@ def phase_warnings(phase: Phase, value: float, betas: np.ndarray, n: int) -> lis
     if math.isfinite(phase.predictive_r2):
         details.append(f"predictive R² {phase.predictive_r2:.2g}")
     details.append(f"β(E[nL] − nL(best)) = {phase.excess:.2g}")
-    constant = phase.live_units < HALF_A_UNIT or phase.predictive_r2 < NOTHING
-    where = "in the constant submodel" if constant else "in another phase than the best parameters known"
+    elsewhere = "in another phase than the best known parameters"
+    where = "in the constant submodel" if is_constant(phase, policy) else elsewhere
     return [
-        f"the posterior sits {where} ({', '.join(details)}), and λ̂ is that of this phase: raise nβ above "
+        f"the posterior sits {where} ({', '.join(details)}), so λ̂ is that of this phase: raise nβ above "
         f"{n * betas.max():.3g}, by betas or by more data, or use a narrower prior"
     ]

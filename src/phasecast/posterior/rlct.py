@@ -5,22 +5,27 @@
 
 near β = 1/log n (Watanabe 2013, Theorem 4; "Deep learning is singular, and that's good", eq. 18 and Algorithm 1). The
 slope of E over 1/β and β²Var (Imai 2019) are the same number, once by differences and once by the fluctuations at each
-β; the second is less noisy. A sampler can pass every test of convergence and still sit in a phase that is not the one
-asked about; so the result also says what the model does where the chains are.
+β; the second is less noisy. A sampler can pass every test of convergence and still be in another phase than the truth,
+so the result also describes what the model does where the chains are.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
 from phasecast.core.errors import BadInput, unknown, whole_number
 from phasecast.core.results import Status
+from phasecast.core.statistics import standard_error
+from phasecast.core.types import PyTree
 from phasecast.posterior.model import Model
 from phasecast.posterior.phase import phase_of, phase_warnings
+from phasecast.posterior.rlct_policy import POLICY, RLCTPolicy
 from phasecast.posterior.rlct_result import RLCT
 from phasecast.posterior.tempered import Sampler, as_datasets, check_betas, tempered
 from phasecast.sampling.traces import ess, mcse, rhat
@@ -30,22 +35,15 @@ if TYPE_CHECKING:
 
 METHODS = ("variance", "slope")
 GRID = 5  # inverse temperatures around 1/log n, as in the paper
-OUTER = 2  # more of them on each side
-REACH = math.sqrt(10)  # up and down from 1/log n: a decade
-BATCHES = 16  # of each chain, for the covariance of means at different β
-
-GOOD_RHAT = 1.01
-FEWEST_ESS = 400
-MOST_DIVERGENT = 0.001
-MOST_VARIED = 0.2  # of β²Var over the grid, relative to its mean
-ALLOWED = 3.0  # standard errors
-UNLIKELY = 0.001  # the chance that any pair of starts looks different by accident
+OUTER = 2  # further inverse temperatures on each side, for the curve λ(β)
+REACH = math.sqrt(10)  # the curve extends by this factor up and down from 1/log n: over a decade
+BATCHES = 16  # per chain, for the covariance of means at different β: 64 batches of 4 chains for a 5 × 5 matrix
 
 
-def rlct(
+def rlct(  # wide signature: documented API, the options of tempered and the method
     model: Model,
-    data: Any,
-    betas: Any = "auto",
+    data: PyTree,
+    betas: Sequence[float] | np.ndarray | str = "auto",
     *,
     method: Literal["variance", "slope"] = "variance",
     sampler: Sampler = "auto",
@@ -59,15 +57,15 @@ def rlct(
 
     Parameters
     ----------
-    data: one data set, or a list of data sets of one size; then λ̂ is their mean and the error from their spread.
+    data: one data set, or a list of data sets of one size; then λ̂ is their mean, with the error from their spread.
     betas: ``"auto"`` takes five around 1/log n, :math:`\\beta_0 (1 \\pm 1/\\sqrt{2\\log n})`, and some beyond them for
-        the curve λ(β) over a decade; or your own, which all count.
+        the curve λ(β) over a decade; or your own, all of which enter λ̂.
     method: ``"variance"``, the mean of β²Var over the grid; or ``"slope"``, generalised least squares of E on 1/β.
     sampler, chains, draws, warmup, swap: as for :func:`phasecast.posterior.tempered`.
 
     >>> from phasecast.posterior.zoo.linear import linear, linear_data
-    >>> found = rlct(linear(2), linear_data([[[1.0, -1.0]]], 500, seed=1), draws=400, warmup=20)
-    >>> str(found.status), abs(found.value - 1) < 4 * found.error
+    >>> estimate = rlct(linear(2), linear_data([[[1.0, -1.0]]], 500, seed=1), draws=400, warmup=20)
+    >>> str(estimate.status), abs(float(estimate) - 1) < 4 * estimate.error
     ('ok', True)
     """
     begun = time.monotonic()
@@ -82,9 +80,7 @@ def rlct(
         model, sets, grid, sampler=sampler, chains=chains, draws=draws, warmup=warmup, thin=_thin(draws), swap=swap,
         seed=seed,
     )  # fmt: skip
-    found = judge(model, sets, tree, inside, method, time.monotonic() - begun)
-    object.__setattr__(found, "_draws", tree)
-    return found
+    return replace(judge(model, sets, tree, inside, method, time.monotonic() - begun), draws=tree)
 
 
 def auto_betas(n: int) -> tuple[np.ndarray, np.ndarray]:
@@ -109,22 +105,28 @@ def around(n: int) -> np.ndarray:
     return np.linspace(middle * (1 - width), middle * (1 + width), GRID)
 
 
-def _own(betas: Any) -> tuple[np.ndarray, np.ndarray]:
+def _own(betas: Sequence[float] | np.ndarray | str) -> tuple[np.ndarray, np.ndarray]:
     grid = check_betas(betas)
     if grid.size < 2:
-        raise BadInput("one β has no slope", "give at least two, or betas='auto'")
+        raise BadInput("λ̂ needs at least two inverse temperatures", "give more, or betas='auto'")
     return grid, np.ones(grid.size, bool)
 
 
 def _thin(draws: int) -> int:
-    """Steps between kept parameters: about a hundred of them are kept."""
+    """Steps between stored parameters, such that about a hundred are stored."""
     return next(step for step in range(max(1, draws // 100), 0, -1) if draws % step == 0)
 
 
 def judge(
-    model: Model, sets: list[Any], tree: xr.DataTree, inside: np.ndarray, method: str = "variance", seconds: float = 0.0
+    model: Model,
+    sets: list[PyTree],
+    tree: xr.DataTree,
+    inside: np.ndarray,
+    method: str = "variance",
+    seconds: float = 0.0,
+    policy: RLCTPolicy = POLICY,
 ) -> RLCT:
-    """λ̂ from a tree of :func:`phasecast.posterior.tempered`, with its reasons to be refused."""
+    """λ̂ from a tree of :func:`phasecast.posterior.tempered`, judged by a policy."""
     stats = tree["sample_stats"].to_dataset()
     betas, losses = stats["beta"].values, stats["nL"].values
     each = [estimates(one, betas, inside) for one in losses]
@@ -139,13 +141,13 @@ def judge(
     series = [one[k].T for one in losses for k in range(betas.size)]
     worst_rhat = float(np.max([rhat(one) for one in series]))
     least_ess = float(np.min([ess(one) for one in series]))
-    apart, limit = _starts(losses, stats["start"].values)
+    apart, limit = _starts(losses, stats["start"].values, policy.false_alarms)
     size = model.size()
     swaps = stats["swapped"].values.mean(axis=(0, 2))[:-1]
     phase = phase_of(model, sets, tree, inside)
     checks = Checks(worst_rhat, least_ess, float(stats["divergent"].values.mean()), apart, limit)
-    refused = _refusals(checks, curve[inside], value, error, size)
-    warned = phase_warnings(phase, value, betas[inside], model.rows(sets[0]))
+    refused = _refusals(checks, curve[inside], value, error, size, policy)
+    warned = phase_warnings(phase, value, betas[inside], model.rows(sets[0]), policy)
     return RLCT(
         value,
         error,
@@ -153,6 +155,7 @@ def judge(
         error_kind="datasets" if len(sets) > 1 else "mcse",
         reasons=refused + warned,
         name=f"λ̂ of {model.name}",
+        policy=policy.plain(),
         variance=variance,
         variance_error=variance_error,
         slope=slope,
@@ -176,7 +179,7 @@ def judge(
 
 
 class Estimates(NamedTuple):
-    """λ̂ of one data set in two ways; ``curve`` has a row (β²Var, error, E, error) for each β."""
+    """λ̂ of one data set in two ways; ``curve`` has one row (β²Var, error, E, error) per β."""
 
     variance: float
     variance_error: float
@@ -186,10 +189,10 @@ class Estimates(NamedTuple):
 
 
 def estimates(losses: np.ndarray, betas: np.ndarray, inside: np.ndarray) -> Estimates:
-    """From traces of nL (beta, chain, draw)."""
+    """λ̂ from traces of nL (beta, chain, draw) of one data set, over the β of the grid ``inside``."""
     means = losses.mean(axis=(1, 2))
     squares = betas[:, None, None] ** 2 * (losses - means[:, None, None]) ** 2
-    pooled = squares[inside].mean(axis=0)  # of all β at one step: walkers that exchange places are not independent
+    pooled = squares[inside].mean(axis=0)  # over β at one step: walkers that exchange parameters are not independent
     curve = np.array([(s.mean(), mcse(s.T), e, mcse(x.T)) for s, e, x in zip(squares, means, losses, strict=True)])
     slope, slope_error = gls_slope(1 / betas[inside], means[inside], covariance_of_means(losses[inside]))
     return Estimates(float(pooled.mean()), mcse(pooled.T), slope, slope_error, curve)
@@ -197,9 +200,9 @@ def estimates(losses: np.ndarray, betas: np.ndarray, inside: np.ndarray) -> Esti
 
 def covariance_of_means(losses: np.ndarray) -> np.ndarray:
     """The covariance of the means over chains and draws at different β, from long batches of (beta, chain, draw)."""
-    rungs, chains, draws = losses.shape
+    count, chains, draws = losses.shape
     length = draws // BATCHES
-    batches = losses[:, :, draws - length * BATCHES :].reshape(rungs, chains * BATCHES, length).mean(axis=2)
+    batches = losses[:, :, draws - length * BATCHES :].reshape(count, chains * BATCHES, length).mean(axis=2)
     return np.cov(batches) / (chains * BATCHES)
 
 
@@ -217,23 +220,23 @@ def gls_slope(x: np.ndarray, y: np.ndarray, covariance: np.ndarray) -> tuple[flo
 
 
 def _over_sets(values: list[float], errors: list[float]) -> tuple[float, float]:
-    """The mean over data sets, and its error: from their spread, but not below what the chains alone leave open."""
+    """The mean over data sets, and its error: from their spread, but not below that of the chains."""
     alone = math.sqrt(float(np.sum(np.square(errors)))) / len(values)
     if len(values) == 1:
         return float(values[0]), alone
-    return float(np.mean(values)), max(alone, float(np.std(values, ddof=1)) / math.sqrt(len(values)))
+    return float(np.mean(values)), max(alone, float(standard_error(values)))
 
 
 def _columns(values: np.ndarray, errors: np.ndarray, *, energies: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and error over data sets at each β; E[nL] itself differs between data sets, so only its noise counts."""
+    """Mean and error over data sets at each β; the error of E[nL] is of the chains, since data sets differ in E[nL]."""
     if energies:
         return values.mean(axis=0), np.sqrt(np.sum(errors**2, axis=0)) / len(values)
     pairs = [_over_sets(list(v), list(e)) for v, e in zip(values.T, errors.T, strict=True)]
     return np.array([p[0] for p in pairs]), np.array([p[1] for p in pairs])
 
 
-def _starts(losses: np.ndarray, starts: np.ndarray) -> tuple[float, float]:
-    """How far apart E[nL] is between chains from the prior and from the truth, at worst, and what would be too far."""
+def _starts(losses: np.ndarray, starts: np.ndarray, false_alarms: float) -> tuple[float, float]:
+    """The largest difference of E[nL] between chains from the prior and from the truth, and its limit, in errors."""
     from scipy.stats import norm
 
     distances = []
@@ -241,11 +244,11 @@ def _starts(losses: np.ndarray, starts: np.ndarray) -> tuple[float, float]:
         groups = [one[starts == start] for start in ("prior", "truth")]
         error = math.hypot(*(mcse(group.T) for group in groups))
         distances.append(abs(groups[0].mean() - groups[1].mean()) / error if error else 0.0)
-    return float(np.max(distances)), float(norm.isf(UNLIKELY / 2 / len(distances)))
+    return float(np.max(distances)), float(norm.isf(false_alarms / 2 / len(distances)))
 
 
 class Checks(NamedTuple):
-    """The worst of what speaks against the chains."""
+    """The worst diagnostics over all β and data sets; ``apart`` may be up to ``limit`` errors."""
 
     rhat: float
     ess: float
@@ -254,17 +257,17 @@ class Checks(NamedTuple):
     limit: float
 
 
-def _refusals(checks: Checks, grid: np.ndarray, value: float, error: float, size: int) -> list[str]:
-    """Reasons not to defend λ̂, each with what to do; ``grid`` has rows (β, β²Var, error, …)."""
+def _refusals(checks: Checks, grid: np.ndarray, value: float, error: float, size: int, policy: RLCTPolicy) -> list[str]:
+    """Reasons to refuse λ̂, each with what to do; ``grid`` has rows (β, β²Var, error, …)."""
     refused = []
     if not (math.isfinite(value) and math.isfinite(error) and value > 0):
         refused.append(f"λ̂ is {value:.3g} ± {error:.2g}: the chains are lost; check the model at draws from its prior")
         return refused
-    if checks.rhat > GOOD_RHAT:
+    if checks.rhat > policy.largest_rhat:
         refused.append(f"chains disagree (R-hat {checks.rhat:.3f}): use more draws and a longer warm-up")
-    if checks.ess < FEWEST_ESS:
+    if checks.ess < policy.fewest_effective:
         refused.append(f"only {checks.ess:.0f} effective draws at some β: use more draws")
-    if checks.divergent > MOST_DIVERGENT:
+    if checks.divergent > policy.most_divergent:
         refused.append(
             f"{checks.divergent:.2%} of the steps diverge: use a longer warm-up, smoother parameters, or a Gibbs update"
         )
@@ -274,14 +277,14 @@ def _refusals(checks: Checks, grid: np.ndarray, value: float, error: float, size
             "than one phase; use a longer warm-up, or more β for the exchanges"
         )
     low, high = grid[np.argmin(grid[:, 1])], grid[np.argmax(grid[:, 1])]
-    varied = high[1] - low[1] - ALLOWED * math.hypot(low[2], high[2])
-    if varied > MOST_VARIED * value:
+    varied = high[1] - low[1] - policy.tolerance * math.hypot(low[2], high[2])
+    if varied > policy.most_varied * value:
         refused.append(
-            f"β²Var goes from {low[1]:.3g} to {high[1]:.3g} over the grid, by more than {MOST_VARIED:.0%}: λ(β) has no "
-            "plateau here; look at the curve and choose betas where it has"
+            f"β²Var goes from {low[1]:.3g} to {high[1]:.3g} over the grid, by more than {policy.most_varied:.0%}: λ(β) "
+            "has no plateau here; look at the curve and choose betas where it is flat"
         )
-    if value - ALLOWED * error > size / 2:
+    if value - policy.tolerance * error > size / 2:
         refused.append(
-            f"λ̂ is above d/2 = {size / 2:g}, where no posterior in its asymptotic regime is: use more data, or larger β"
+            f"λ̂ is above d/2 = {size / 2:g}, so n or β is too small for the asymptotics: use more data, or larger β"
         )
     return refused

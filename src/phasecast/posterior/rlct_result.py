@@ -1,21 +1,20 @@
-"""What :func:`phasecast.posterior.rlct` returns: λ̂ with everything that speaks for and against it."""
+"""What does :func:`phasecast.posterior.rlct` return? λ̂ with its curve, diagnostics, table and figure."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, ClassVar
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from phasecast.core import codec
 from phasecast.core.errors import BadInput
-from phasecast.core.results import Measurement, Status, show
+from phasecast.core.results import NOT_STORED, Measurement, Status, show
 
 if TYPE_CHECKING:
     import xarray as xr
     from matplotlib.figure import Figure
 
-BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "#888888"
 COLUMNS = ("beta", "value", "error", "energy", "energy_error")
 
 
@@ -23,12 +22,12 @@ COLUMNS = ("beta", "value", "error", "energy", "energy_error")
 class RLCT(Measurement):
     """λ̂ of a model, a truth and a prior, from tempered posteriors.
 
-    ``variance`` is β²Var_β[nL] and ``slope`` that of E_β[nL] over 1/β, both over the grid; λ̂ is the one asked for.
-    ``curve`` has a row (β, β²Var, its error, E_β[nL], its error) for each β sampled, ``in_grid`` says which λ̂ is from,
-    ``of_datasets`` has one λ̂ for each data set. ``size`` is d, so that a regular model has λ = d/2. ``excess`` is
-    β(E_β[nL] − nL(best)), which is near λ̂ where the posterior sits around the best parameters known; ``live_units`` and
-    ``predictive_r2`` say what the network does there (NaN for models that do not tell). ``rhat``, ``ess``, ``swapped``
-    and ``starts_apart`` (in standard errors) are the worst over all β.
+    ``variance`` is β²Var_β[nL] and ``slope`` that of E_β[nL] over 1/β, both over the grid; λ̂ is one of them, by the
+    method. ``curve`` has one row (β, β²Var, its error, E_β[nL], its error) per β, ``in_grid`` marks those that enter
+    λ̂, and ``of_datasets`` has one λ̂ per data set. ``size`` is d; a regular model has λ = d/2. ``excess`` is
+    β(E_β[nL] − nL(best)), which is near λ̂ if the posterior is around the best known parameters; ``live_units`` and
+    ``predictive_r2`` describe the network there (NaN for models that do not provide them). ``rhat``, ``ess``,
+    ``swapped`` and ``starts_apart`` (in standard errors) are the worst over all β. ``draws`` are kept in memory only.
     """
 
     variance: float
@@ -50,12 +49,12 @@ class RLCT(Measurement):
     starts_apart: float
     sampler: str
     seconds: float
-    _draws: ClassVar[Any] = None  # of the object that rlct returned
+    draws: xr.DataTree | None = field(default=None, repr=False, compare=False, metadata=NOT_STORED)
 
     def plain(self) -> dict[str, Any]:
         """For other programs: everything but the draws."""
-        skipped = ("curve", "in_grid", "estimate", "error", "status", "diagnostics", "error_kind", "reasons", "name")
-        names = [field.name for field in fields(self)]
+        skipped = {"curve", "in_grid", "draws", *(entry.name for entry in fields(Measurement))}
+        names = [entry.name for entry in fields(self)]
         own = {name: codec.plain(getattr(self, name)) for name in names if name not in skipped}
         curve = [
             dict(zip(COLUMNS, map(codec.plain, row.tolist()), strict=True)) | {"in_grid": bool(inside)}
@@ -65,32 +64,34 @@ class RLCT(Measurement):
 
     def datatree(self) -> xr.DataTree:
         """The draws, with dimensions (dataset, beta, chain, draw)."""
-        if self._draws is None:
-            raise BadInput("this result came from a file, without its draws", "ask the one that rlct returned")
-        return self._draws
+        if self.draws is None:
+            raise BadInput("this result was read without its draws", "use the one that rlct returned")
+        return self.draws
 
-    def plot(self) -> Figure:
-        """E_β[nL] over 1/β with the fitted line, and the local λ(β); hollow where λ̂ is refused."""
-        from matplotlib.figure import Figure
+    def figure(self) -> Figure:
+        """E_β[nL] over 1/β with the fitted line, and the local λ(β); hollow if λ̂ is refused."""
         from matplotlib.ticker import LogLocator, NullLocator
 
-        figure = Figure(figsize=(8.0, 3.4), layout="constrained")
-        left, right = figure.subplots(1, 2)
+        from phasecast.figures.drawing import COLOURS, EXACT, blank
+
+        blue, orange, grey = COLOURS[0], COLOURS[1], EXACT["color"]
+        figure, axes = blank(columns=2, width=8.0, height=3.4)
+        left, right = axes[0]
         beta, value, error, energy, energy_error = self.curve.T
         base, inside = energy.min(), np.asarray(self.in_grid)
-        fill = "none" if self.status is Status.REFUSED else BLUE
-        left.errorbar(1 / beta, energy - base, yerr=energy_error, fmt="o", ms=4, color=BLUE, mfc=fill, label="sampled")
+        fill = "none" if self.status is Status.REFUSED else blue
+        left.errorbar(1 / beta, energy - base, yerr=energy_error, fmt="o", ms=4, color=blue, mfc=fill, label="sampled")
         middle = np.mean(1 / beta[inside]), np.mean(energy[inside] - base)
         ends = np.array([np.min(1 / beta[inside]), np.max(1 / beta[inside])])
         slope = f"slope {show(self.slope, self.slope_error)}"
-        left.plot(ends, middle[1] + self.slope * (ends - middle[0]), "--", color=ORANGE, label=slope)
+        left.plot(ends, middle[1] + self.slope * (ends - middle[0]), "--", color=orange, label=slope)
         left.set_xlabel("temperature 1/β")
-        left.set_ylabel("mean loss E[nL], from its least")
-        right.errorbar(beta, value, yerr=error, fmt="o-", lw=1, ms=4, color=BLUE, mfc=fill, label="β² Var[nL]")
-        centre, width = float(np.asarray(self.estimate)), float(np.nan_to_num(self.error, posinf=0.0))
-        right.axhspan(centre - width, centre + width, color=GREY, alpha=0.2, lw=0)
-        right.axhline(centre, color=GREY, ls="--", lw=1, label=f"λ̂ = {show(self.estimate, self.error)}")
-        right.axvspan(beta[inside].min(), beta[inside].max(), color=ORANGE, alpha=0.08, lw=0)
+        left.set_ylabel("mean loss E[nL] above its minimum")
+        right.errorbar(beta, value, yerr=error, fmt="o-", lw=1, ms=4, color=blue, mfc=fill, label="β² Var[nL]")
+        centre, width = float(self.estimate), float(np.nan_to_num(self.error, posinf=0.0))
+        right.axhspan(centre - width, centre + width, color=grey, alpha=0.2, lw=0)
+        right.axhline(centre, color=grey, ls="--", lw=1, label=f"λ̂ = {show(self.estimate, self.error)}")
+        right.axvspan(beta[inside].min(), beta[inside].max(), color=orange, alpha=0.08, lw=0)
         right.set_xscale("log")
         right.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         right.xaxis.set_major_formatter("{x:g}")
@@ -98,10 +99,11 @@ class RLCT(Measurement):
         right.set_ylim(bottom=0)
         right.set_xlabel("inverse temperature β")
         right.set_ylabel("local λ(β)")
-        for axes in (left, right):
-            axes.legend(frameon=False, fontsize=8.5)
-            axes.spines[["top", "right"]].set_visible(False)
+        for one in (left, right):
+            one.legend(frameon=False, fontsize=8.5)
         return figure
+
+    plot = figure
 
     def _rows(self) -> list[tuple[str, str]]:
         first, last = self.curve[0, 0], self.curve[-1, 0]
@@ -114,9 +116,9 @@ class RLCT(Measurement):
             ("regular", f"d/2 = {self.size / 2:g} for {self.size} parameters, n = {self.n}"),
         ]
         if np.isfinite(self.excess):
-            told = [f"β(E[nL] − nL(best)) = {self.excess:.3g}"]
-            told += [f"live units {self.live_units:.2g}"] if np.isfinite(self.live_units) else []
-            told += [f"predictive R² {self.predictive_r2:.2g}"] if np.isfinite(self.predictive_r2) else []
-            rows.append(("phase", ", ".join(told)))
+            details = [f"β(E[nL] − nL(best)) = {self.excess:.3g}"]
+            details += [f"live units {self.live_units:.2g}"] if np.isfinite(self.live_units) else []
+            details += [f"predictive R² {self.predictive_r2:.2g}"] if np.isfinite(self.predictive_r2) else []
+            rows.append(("phase", ", ".join(details)))
         cost = f"{self.sampler}, {self.of_datasets.size} data sets, {self.seconds:.3g} s"
         return [*rows, ("chains", f"R-hat {self.rhat:.3f}, ESS {self.ess:.0f}"), ("cost", cost)]

@@ -5,16 +5,16 @@ For y ~ N(f(x, w), 1) with truth f₀ ("Deep learning is singular, and that's go
 .. math:: K = \\tfrac12 E|f - f_0|^2, \\quad \\nabla^2 K = E[J^T J] + E\\langle f - f_0, \\nabla^2 f\\rangle, \\quad
           I(w) = E[J^T J] + E[J^T (f - f_0)(f - f_0)^T J]
 
-The last one is E[JᵀJ] where f = f₀ alone, with the constant 1 (eq. 13 prints another). A ReLU network has a direction
-that changes nothing for each hidden unit, so I(w) has no inverse, nor has the Hessian at a true parameter.
+The last one is E[JᵀJ] only if f = f₀, with the constant 1 (eq. 13 prints another). A ReLU network has one direction per
+hidden unit that does not change f, so neither I(w) nor the Hessian at a true parameter has an inverse.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, TypedDict, Unpack
 
 import numpy as np
 
@@ -22,9 +22,14 @@ from phasecast.coefficients.exact.jacobian_rank import Rank, float_rank
 from phasecast.coefficients.small_problems.volume_scaling import volume_scaling
 from phasecast.core.errors import BadInput
 from phasecast.core.precision import float64
-from phasecast.core.results import Measurement, Status
+from phasecast.core.results import Measurement, Status, show
+from phasecast.core.types import Array, PyTree
 
-Layers = Sequence[tuple[Any, Any]]
+if TYPE_CHECKING:
+    import jax
+    from matplotlib.figure import Figure
+
+Layers = Sequence[tuple[Array, Array]]
 """(weight (out, in), bias (out,)) of every layer of a feedforward network, first layer first."""
 
 
@@ -32,8 +37,8 @@ Layers = Sequence[tuple[Any, Any]]
 class Singularity:
     """How degenerate a model is at a point.
 
-    ``fisher`` and ``hessian`` are the matrices, (d, d); ``fisher_rank`` and ``hessian_rank`` say how many directions
-    count; the model is regular there only if both are d.
+    ``fisher`` and ``hessian`` are the matrices, (d, d), ``fisher_rank`` and ``hessian_rank`` their numerical ranks; the
+    model is regular there only if both are d.
     """
 
     fisher: np.ndarray
@@ -50,18 +55,33 @@ class Singularity:
         """Whether the Fisher information has no inverse."""
         return self.fisher_rank.rank < self.parameters
 
+    def __str__(self) -> str:
+        d, kind = self.parameters, "singular" if self.singular else "regular"
+        fisher, hessian = (
+            f"rank {rank.rank} of {d}{'' if rank.clear else ', not clear'}"
+            for rank in (self.fisher_rank, self.hessian_rank)
+        )
+        return (
+            f"{kind} model\n  parameters          {d}\n  Fisher information  {fisher}\n  Hessian of K        {hessian}"
+        )
 
-def singularity(f: Callable[[Any, Any], Any], params: Any, inputs: Any, truth: Any = None) -> Singularity:
+
+def singularity(
+    f: Callable[[PyTree, PyTree], Array], params: PyTree, inputs: PyTree, truth: Array | None = None
+) -> Singularity:
     """Fisher information and Hessian of K at ``params``, means over ``inputs``, and their ranks.
 
     Parameters
     ----------
     f: ``f(params, inputs) -> (n, outputs)``, or (n,) for one output.
-    truth: shape like ``f``'s value: f₀ at the inputs; without it ``params`` are the truth.
+    truth: f₀ at the inputs, shape as that of ``f``'s value; defaults to f at ``params``.
 
-    >>> found = singularity(lambda w, x: w[0] * w[1] * x, np.array([1.0, 2.0]), np.linspace(-1, 1, 9)[:, None])
-    >>> found.fisher_rank.rank, found.hessian_rank.rank, found.singular
-    (1, 1, True)
+    >>> product = singularity(lambda w, x: w[0] * w[1] * x, np.array([1.0, 2.0]), np.linspace(-1, 1, 9)[:, None])
+    >>> print(product)
+    singular model
+      parameters          2
+      Fisher information  rank 1 of 2
+      Hessian of K        rank 1 of 2
     """
     import jax
     import jax.numpy as jnp
@@ -71,25 +91,25 @@ def singularity(f: Callable[[Any, Any], Any], params: Any, inputs: Any, truth: A
         flat, unravel = ravel_pytree(jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype=float), params))
         x = jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype=float), inputs)
 
-        def outputs(w: Any) -> Any:
-            return f(unravel(w), x)
+        def outputs(w: jax.Array) -> jax.Array:
+            return jnp.asarray(f(unravel(w), x))
 
         here = outputs(flat)
         if here.ndim == 0:
-            raise BadInput("the function returns one number", "return outputs with a row for each input")
+            raise BadInput("the function returns one number", "return outputs with one row per input")
         f0 = here if truth is None else jnp.asarray(truth, dtype=float)
         if f0.shape != here.shape:
             raise BadInput(f"truth has shape {f0.shape}", f"give f₀ at the inputs, shape {here.shape}")
         n = here.shape[0]
         hessian = jax.jit(jax.hessian(lambda w: jnp.sum((outputs(w) - f0) ** 2) / (2 * n)))(flat)
         jacobian = jax.jit(jax.jacfwd(outputs))(flat).reshape(n, -1, flat.size)
-        pull = jnp.einsum("nod,no->nd", jacobian, (here - f0).reshape(n, -1))
-        fisher = jnp.einsum("nod,noe->de", jacobian, jacobian) / n + pull.T @ pull / n
+        misfit = jnp.einsum("nod,no->nd", jacobian, (here - f0).reshape(n, -1))
+        fisher = jnp.einsum("nod,noe->de", jacobian, jacobian) / n + misfit.T @ misfit / n
         matrices = np.asarray(fisher), np.asarray(hessian)
     return Singularity(*matrices, *(float_rank(matrix) for matrix in matrices))
 
 
-def relu_network(layers: Layers, x: Any) -> Any:
+def relu_network(layers: Layers, x: Array) -> Array:
     """f(x) of shape (n, outputs) for x (n, inputs): affine layers with ReLU between them."""
     import jax
 
@@ -106,7 +126,7 @@ def scaling_direction(layers: Layers, layer: int, unit: int) -> list[tuple[np.nd
     if not 0 <= layer < len(layers) - 1:
         raise BadInput(f"layer {layer} is not hidden", f"use 0 to {len(layers) - 2}")
     if not 0 <= unit < len(layers[layer][0]):
-        raise BadInput(f"there is no unit {unit} in layer {layer}", f"use 0 to {len(layers[layer][0]) - 1}")
+        raise BadInput(f"layer {layer} has no unit {unit}", f"use 0 to {len(layers[layer][0]) - 1}")
     direction = [(np.zeros(np.shape(weight)), np.zeros(np.shape(bias))) for weight, bias in layers]
     direction[layer][0][unit] = np.asarray(layers[layer][0])[unit]
     direction[layer][1][unit] = np.asarray(layers[layer][1])[unit]
@@ -117,7 +137,7 @@ def scaling_direction(layers: Layers, layer: int, unit: int) -> list[tuple[np.nd
 def rescale(layers: Layers, layer: int, unit: int, scale: float) -> list[tuple[np.ndarray, np.ndarray]]:
     """The same function with a hidden unit's incoming weights times ``scale`` > 0 and its outgoing ones over it."""
     if not (np.isfinite(scale) and scale > 0):
-        raise BadInput(f"a scale of {scale}", "use a positive number: ReLU(−x) is not −ReLU(x)")
+        raise BadInput(f"scale is {scale}", "use a positive number: ReLU(−x) is not −ReLU(x)")
     scaling_direction(layers, layer, unit)  # for its checks
     moved = [(np.array(weight, dtype=float), np.array(bias, dtype=float)) for weight, bias in layers]
     moved[layer][0][unit] *= scale
@@ -126,7 +146,7 @@ def rescale(layers: Layers, layer: int, unit: int, scale: float) -> list[tuple[n
     return moved
 
 
-def change_along(layers: Layers, direction: Layers, inputs: Any) -> float:
+def change_along(layers: Layers, direction: Layers, inputs: Array) -> float:
     """The largest |Σ v_i ∂f/∂w_i| over the inputs, as a share of Σ |v_i| |∂f/∂w_i|: zero to rounding for a symmetry."""
     import jax
     import jax.numpy as jnp
@@ -138,15 +158,27 @@ def change_along(layers: Layers, direction: Layers, inputs: Any) -> float:
         x = jnp.asarray(inputs, dtype=float)
         jacobian = jax.jit(jax.jacfwd(lambda w: relu_network(unravel(w), x)))(flat)
         change, parts = float(jnp.max(jnp.abs(jacobian @ along))), float(jnp.max(jnp.abs(jacobian) @ jnp.abs(along)))
-    return change / parts if parts > 0 else 0.0  # a dead unit changes nothing in any direction
+    return change / parts if parts > 0 else 0.0  # a dead unit does not change f in any direction
+
+
+class VolumeOptions(TypedDict, total=False):
+    """Options of :func:`phasecast.coefficients.volume_scaling` for a loss with a sampler."""
+
+    epsilons: np.ndarray | None
+    samples: int
+    blocks: int
+    multiplicity: int | None
+    seed: int
 
 
 def effective_parameters(
-    loss: Callable[[Any], Any], sampler: Callable[[np.random.Generator, int], Any], **more: Any
+    loss: Callable[[Array], Array],
+    sampler: Callable[[np.random.Generator, int], np.ndarray],
+    **options: Unpack[VolumeOptions],
 ) -> Measurement:
-    """The volume codimension 2λ: how many parameters there seem to be where K < t for small t (eq. 6).
+    """The volume codimension 2λ: the effective number of parameters in K < t for small t (eq. 6).
 
-    ``loss`` is K(w) ≥ 0 of one parameter, ``sampler(rng, count)`` draws parameters; ``more`` goes to
+    ``loss`` is K(w) ≥ 0 of one parameter, ``sampler(rng, count)`` draws parameters; ``options`` are passed to
     :func:`phasecast.coefficients.volume_scaling`.
 
     >>> disc = effective_parameters(
@@ -155,29 +187,22 @@ def effective_parameters(
     >>> abs(disc.value - 2) < 4 * disc.error  # of three
     True
     """
-    found = volume_scaling(loss, sampler, **more)
-    return Measurement(
-        2 * float(np.asarray(found.estimate)),
-        2 * float(np.asarray(found.error)),
-        found.status,
-        found.diagnostics,
-        reasons=found.reasons,
-        error_kind=found.error_kind,
-        name="effective parameters 2λ",
-    )
+    volume = volume_scaling(loss, sampler, **options)
+    estimate, error = 2 * float(volume.estimate), 2 * float(volume.error)
+    return replace(volume, estimate=estimate, error=error, name="effective parameters 2λ")
 
 
 def flat_minimum_entropy(hessian: np.ndarray, tolerance: float) -> float:
     """Eq. (7), with d' for d in the sum: −log V(t₀)/t₀^{d/2} = (d−d')/2 log t₀ + ½ Σ_{i ≤ d'} log c_i.
 
-    c_i are the curvatures of K in its d' quadratic directions, half the eigenvalues of its Hessian (eq. 4), and a
-    constant of d' is left out. Where d' < d it depends on the tolerance t₀, and on how the units are scaled.
+    c_i are the curvatures of K in its d' quadratic directions, half the eigenvalues of its Hessian (eq. 4); a constant
+    that depends on d' only is left out. If d' < d it depends on the tolerance t₀, and on the scale of the units.
 
     >>> bool(np.isclose(flat_minimum_entropy(np.diag([2.0, 8.0]), 0.01), np.log(4) / 2))
     True
     """
     if not (np.isfinite(tolerance) and tolerance > 0):
-        raise BadInput(f"a tolerance of {tolerance}", "use a positive loss")
+        raise BadInput(f"tolerance is {tolerance}", "use a positive loss")
     curvatures = positive_curvatures(hessian)
     return (len(hessian) - len(curvatures)) / 2 * math.log(tolerance) + float(np.sum(np.log(curvatures))) / 2
 
@@ -185,17 +210,17 @@ def flat_minimum_entropy(hessian: np.ndarray, tolerance: float) -> float:
 def positive_curvatures(hessian: np.ndarray) -> np.ndarray:
     """c_i > 0 of K = Σ c_i w_i²: half the eigenvalues of the Hessian that count, by its numerical rank."""
     values = np.linalg.eigvalsh(np.asarray(hessian, dtype=float))[::-1]
-    kept = values[: float_rank(np.asarray(hessian, dtype=float)).rank]
-    if not kept.size or kept.min() <= 0:
+    nonzero = values[: float_rank(np.asarray(hessian, dtype=float)).rank]
+    if not nonzero.size or nonzero.min() <= 0:
         raise BadInput("the Hessian has directions that go down", "use a true parameter, where K is least")
-    return kept / 2
+    return nonzero / 2
 
 
 @dataclass(frozen=True)
 class Rescaling:
-    """One function at several scales of a unit: what moves and what does not, arrays over ``scales``.
+    """One function at several scales of a unit: measures of flatness and 2λ, arrays over ``scales``.
 
-    ``entropy`` (tolerance, scale) is that of eq. (7); it moves with the scale and, because d' < d, with the tolerance.
+    ``entropy`` (tolerance, scale) is that of eq. (7); it depends on the scale and, because d' < d, on the tolerance.
     """
 
     scales: np.ndarray
@@ -205,30 +230,38 @@ class Rescaling:
     rank: np.ndarray
     effective: tuple[Measurement, ...]
 
-    def figure(self) -> Any:
-        """Flatness by determinant and by entropy over the scale, beside 2λ by volume and by rank."""
-        from matplotlib.figure import Figure
+    def __str__(self) -> str:
+        rows = zip(self.scales, self.log_determinant, self.effective, strict=True)
+        lines = [f"  {s:<6g} {f'{d:.3f}':<8} {show(e.estimate, e.error)}" for s, d, e in rows]
+        return "\n".join(
+            ["one function at several scales of a unit", "  scale  log det  effective parameters 2λ", *lines]
+        )
 
-        figure = Figure(figsize=(8.0, 3.6), layout="constrained")
-        left, right = figure.subplots(1, 2)
-        left.plot(self.scales, self.log_determinant, "o-", ms=4, color="#D55E00", label="log det of the nonzero part")
+    def figure(self) -> Figure:
+        """Flatness by determinant and by entropy over the scale, beside 2λ by volume and by rank."""
+        from phasecast.figures.drawing import COLOURS, blank
+
+        blue, orange, green, purple, yellow = COLOURS[:5]
+        figure, grid = blank(columns=2, width=8.0, height=3.6)
+        left, right = grid[0]
+        left.plot(self.scales, self.log_determinant, "o-", ms=4, color=orange, label="log det of the nonzero part")
         for row, tolerance, style, colour in zip(
-            self.entropy, self.tolerances, ("s--", "^:"), ("#CC79A7", "#E69F00"), strict=True
+            self.entropy, self.tolerances, ("s--", "^:"), (purple, yellow), strict=True
         ):
             left.plot(self.scales, row, style, ms=4, color=colour, label=f"entropy at tolerance {tolerance:g}")
         left.set_ylabel("flatness of the same function")
         low, high = left.get_ylim()
         left.set_ylim(low, high + 0.5 * (high - low))  # room for the legend
         left.legend(loc="upper center")
-        values = np.array([float(np.asarray(one.estimate)) for one in self.effective])
-        errors = np.array([float(np.asarray(one.error)) for one in self.effective])
+        values = np.array([float(one.estimate) for one in self.effective])
+        errors = np.array([float(one.error) for one in self.effective])
         refused = np.array([one.status is Status.REFUSED for one in self.effective])
-        for which, face in ((~refused, "#0072B2"), (refused, "none")):
+        for which, face in ((~refused, blue), (refused, "none")):
             right.errorbar(
-                self.scales[which], values[which], yerr=errors[which], fmt="o", ms=4, color="#0072B2", mfc=face,
+                self.scales[which], values[which], yerr=errors[which], fmt="o", ms=4, color=blue, mfc=face,
                 label=None if not which.any() else "2λ by volume" + ("" if face != "none" else ", refused"),
             )  # fmt: skip
-        right.plot(self.scales, self.rank, "--", color="#009E73", label="rank of the Hessian")
+        right.plot(self.scales, self.rank, "--", color=green, label="rank of the Hessian")
         right.set_ylabel("effective parameters 2λ")
         right.set_ylim(0, 1.6 * max(float(values.max()), float(self.rank.max())))
         right.legend()
@@ -243,19 +276,19 @@ class Rescaling:
 def rescaling(
     scales: Sequence[float] = (0.25, 0.5, 1.0, 2.0, 4.0), *, samples: int = 40_000, seed: int = 0
 ) -> Rescaling:
-    """f(x) = a ReLU(b x) on [−1, 1] with ab = 1 true, at (a, b) = (1/s, s): determinant flatness against 2λ.
+    """f(x) = a ReLU(b x) on [−1, 1] with true ab = 1, at (a, b) = (1/s, s): flatness by determinant against 2λ.
 
-    K = (ab − 1)²/6 has one quadratic direction of two. The volume is that of a square around the point.
+    K = (ab − 1)²/6 has one quadratic direction out of two. The volume is that of a square around the point.
     """
     import jax.numpy as jnp
 
     inputs = np.linspace(-1, 1, 201)[:, None]
     unit = [(np.ones((1, 1)), np.zeros(1)), (np.ones((1, 1)), np.zeros(1))]
 
-    def network(w: Any, x: Any) -> Any:
+    def network(w: jax.Array, x: jax.Array) -> jax.Array:
         return w[0] * jnp.maximum(w[1] * x, 0.0)
 
-    def loss(w: Any) -> Any:
+    def loss(w: Array) -> Array:
         return (w[0] * w[1] - 1) ** 2 / 6
 
     tolerances = np.array([1e-2, 1e-4])
@@ -270,7 +303,7 @@ def rescaling(
         ranks.append(len(curvatures))
         reach = 0.1 * here.min()
 
-        def sampler(rng: np.random.Generator, count: int, here: Any = here, reach: float = reach) -> np.ndarray:
+        def sampler(rng: np.random.Generator, count: int, here: np.ndarray = here, reach: float = reach) -> np.ndarray:
             return here + rng.uniform(-reach, reach, (count, 2))
 
         volumes.append(effective_parameters(loss, sampler, samples=samples, multiplicity=1, seed=seed))

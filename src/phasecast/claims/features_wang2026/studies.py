@@ -1,17 +1,21 @@
-"""Claims about experiments with gradient descent, and what we found by running them."""
+"""Do experiments with gradient descent show what the slides claim?"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from phasecast.core.claim import ClaimVerdict, Finding, RecipeCheck
-from phasecast.core.results import Comparison, Measurement, Result, Verdict, show
+from phasecast.claims.verdicts import all_agree, finding
+from phasecast.core.answers import Answers
+from phasecast.core.claim import Finding, RecipeCheck
+from phasecast.core.policy import Policy, rule
+from phasecast.core.results import Verdict, show
 from phasecast.features.algorithmic import algorithmic_threshold
 from phasecast.features.curvature.dmft import dmft
-from phasecast.features.setting.functions import activation, loss
 from phasecast.features.setting.network import Network
 from phasecast.features.setting.target import target
 from phasecast.features.simulation.margins import margin
@@ -28,98 +32,121 @@ SCAN: Mapping[str, Any] = {
 }  # fmt: skip
 
 
-def _holds(fine: bool, words: str, answers: Mapping[str, Result] | None = None) -> Finding:
-    verdict = ClaimVerdict.HOLDS if fine else ClaimVerdict.NOT_REPRODUCED
-    compared = tuple(one for one in (answers or {}).values() if isinstance(one, Comparison))
-    return Finding(verdict, words, compared)
+@dataclass(frozen=True)
+class FeatureClaimsPolicy(Policy):
+    """The criteria for statements that the slides make without a number."""
+
+    large_early_share: float = rule(0.4, "chosen, not derived: the share of an early fit")
+    small_early_share: float = rule(
+        0.3, "chosen, not derived: the share where there is nothing to fit but the direction"
+    )
+    predicted_share: float = rule(0.85, "chosen, not derived: δ₅₀ below this times δ* is not 'well predicted'")
+    least_ratio: float = rule(1.2, "chosen, not derived: of δ₅₀ between activations")
+    ratio_width: float = rule(0.3, "chosen, not derived: relative difference between the ratios of success and theory")
+    pointing: float = rule(
+        0.2, "chosen, not derived: overlap² of a vector that points to the hard subspace; 1/d if none"
+    )
+    least_decay: float = rule(-0.25, "half of the exponent −1/2: a smaller decay would not be one")
+    bounded_away: float = rule(0.3, "chosen, not derived: overlap that is 'bounded away from zero'; 0.03 at random")
+    not_six: float = rule(7.5, "chosen, not derived: a δ_NN beyond it does not round to the printed 6")
 
 
-def _number(answers: Mapping[str, Result], name: str) -> float:
-    one = answers.get(name)
-    measured = one.measurement if isinstance(one, Comparison) else one
-    return float(np.asarray(measured.estimate)) if isinstance(measured, Measurement) else float("nan")
+POLICY = FeatureClaimsPolicy()
 
 
-def _predicted(answers: Mapping[str, Result], name: str) -> float:
-    one = answers.get(name)
-    return float(np.asarray(one.prediction.value)) if isinstance(one, Comparison) else float("nan")
+def _estimate(answers: Answers, id: str, **where: str | float) -> float:
+    """The measured number of an answer; NaN where the study has no such answer."""
+    chosen = answers.select(id, **where)
+    measured = chosen[0].measurement if len(chosen) == 1 else None
+    return math.nan if measured is None else float(np.asarray(measured.estimate))
 
 
-def _judge_limit(answers: Mapping[str, Result]) -> Finding:
-    kept = {name: one for name, one in answers.items() if isinstance(one, Comparison)}
-    agree = sum(one.verdict is Verdict.AGREES for one in kept.values())
-    return _holds(agree == len(kept) > 0, f"{agree} of {len(kept)} loss curves agree with the limit", kept)
+def _predicted(answers: Answers, id: str, **where: str | float) -> float:
+    """The predicted number of an answer; NaN where the study has none."""
+    chosen = answers.select(id, **where)
+    prediction = chosen[0].prediction if len(chosen) == 1 else None
+    return math.nan if prediction is None else float(prediction)
 
 
-def _judge_grokking(answers: Mapping[str, Result]) -> Finding:
-    low, moderate, far = (_number(answers, f"early share, δ = {delta:g}") for delta in (5, 10, 50))
+def _judge_limit(answers: Answers) -> Finding:
+    compared = answers.select("loss-limit").comparisons()
+    agree = sum(one.verdict is Verdict.AGREES for one in compared)
+    words = f"{agree} of {len(compared)} loss curves agree with the limit"
+    return finding(words, compared, printed=agree == len(compared) > 0, experiment=True)
+
+
+def _judge_grokking(answers: Answers) -> Finding:
+    low, moderate, far = (_estimate(answers, "early-share", delta=delta) for delta in (5.0, 10.0, 50.0))
     words = (
         f"share of the fall of the training loss before the test loss falls: {moderate:.2f} at δ = 10, {far:.2f} at "
         f"50; δ = 5 {'does not learn' if np.isnan(low) else 'learns'}"
     )
-    return _holds(bool(np.isnan(low) and moderate > 0.4 and far < 0.3), words)
+    graded = moderate > POLICY.large_early_share and far < POLICY.small_early_share
+    return finding(words, printed=bool(np.isnan(low) and graded), experiment=True)
 
 
-def _judge_success(answers: Mapping[str, Result]) -> Finding:
-    small, large = (_number(answers, f"δ₅₀, gelu, d = {d}") for d in (100, 400))
-    star = _predicted(answers, "δ₅₀ for d → ∞, gelu")
-    below = large < 0.85 * star
+def _judge_success(answers: Answers) -> Finding:
+    small, large = (_estimate(answers, "half-success", activation="gelu", dimension=d) for d in (100, 400))
+    star = _predicted(answers, "half-success-limit", activation="gelu")
     words = f"half of the runs succeed at δ = {small:.1f} for d = 100 and {large:.1f} for 400; δ*(200) = {star:.1f}"
-    return Finding(ClaimVerdict.HOLDS_CORRECTED if below and small < large else ClaimVerdict.HOLDS, words)
+    limit = POLICY.predicted_share * star
+    return finding(words, printed=large >= limit, corrected=small < large < limit, experiment=True)
 
 
-def _judge_activations(answers: Mapping[str, Result]) -> Finding:
-    found = {one: _number(answers, f"δ₅₀, {one}, d = 400") for one in ("gelu", "quadratic")}
-    stars = {one: _predicted(answers, f"δ₅₀ for d → ∞, {one}") for one in found}
-    ratio, predicted = found["gelu"] / found["quadratic"], stars["gelu"] / stars["quadratic"]
+def _judge_activations(answers: Answers) -> Finding:
+    names = ("gelu", "quadratic")
+    halves = [_estimate(answers, "half-success", activation=name, dimension=400) for name in names]
+    stars = [_predicted(answers, "half-success-limit", activation=name) for name in names]
+    ratio, predicted = halves[0] / halves[1], stars[0] / stars[1]
     words = f"δ₅₀ of GeLU over quadratic {ratio:.2f}, δ* of one over the other {predicted:.2f}"
-    return _holds(bool(ratio > 1.2 and abs(ratio / predicted - 1) < 0.3), words)
+    follows = abs(ratio / predicted - 1) < POLICY.ratio_width
+    return finding(words, printed=bool(ratio > POLICY.least_ratio and follows), experiment=True)
 
 
-def _judge_spectrum(answers: Mapping[str, Result]) -> Finding:
-    kept = [one for one in answers.values() if isinstance(one, Comparison)]
-    agree = all(one.verdict is Verdict.AGREES for one in kept)
-    above, below = "outlier, δ = 10" in answers, "outlier, δ = 3" in answers
-    overlap = _number(answers, "overlap², δ = 10")
+def _judge_spectrum(answers: Answers) -> Finding:
+    compared = answers.comparisons()
+    agree = all_agree(compared)
+    above, below = (len(answers.select("outlier", delta=delta)) > 0 for delta in (10.0, 3.0))
+    overlap = _estimate(answers, "overlap2", delta=10.0)
     words = f"outlier at δ = 10 with overlap² {overlap:.2f}, none at δ = 3; all numbers agree: {agree}"
-    return _holds(agree and above and not below and overlap > 0.2, words, answers)
+    shows = above and not below and overlap > POLICY.pointing
+    return finding(words, compared, printed=agree and shows, experiment=True)
 
 
-def _judge_hard(answers: Mapping[str, Result]) -> Finding:
-    one = answers["exponent of the hard overlap"]
-    assert isinstance(one, Comparison)
+def _judge_hard(answers: Answers) -> Finding:
+    one = answers.comparison("hard-overlap-exponent")
     words = f"falls like d^({show(one.measurement.estimate, one.measurement.error)})"
-    return _holds(one.verdict is Verdict.AGREES and _number(answers, "exponent of the hard overlap") < -0.25, words)
+    falls = one.verdict is Verdict.AGREES and float(one.measurement) < POLICY.least_decay
+    return finding(words, printed=falls, experiment=True)
 
 
-def _judge_easy(answers: Mapping[str, Result]) -> Finding:
-    name = next(name for name in answers if name.startswith("easy overlap"))
-    one = answers[name]
-    assert isinstance(one, Comparison)
-    size = _number(answers, name)
-    return _holds(one.verdict is Verdict.AGREES and size > 0.3, f"{size:.2f} after ten steps, as the limit says")
+def _judge_easy(answers: Answers) -> Finding:
+    one = answers.comparison("easy-overlap")
+    size = float(one.measurement)
+    words = f"{size:.2f} after ten steps, as in the limit"
+    return finding(words, printed=one.verdict is Verdict.AGREES and size > POLICY.bounded_away, experiment=True)
 
 
-def _judge_six(answers: Mapping[str, Result]) -> Finding:
-    name = "pseudo-huber, y = z**2, a = 1, η = 0.5"
-    star, half = _predicted(answers, name), _number(answers, name)
-    square = "square, y = z**2, a = 1, η = 0.5" in answers
+def _judge_six(answers: Answers) -> Finding:
+    address = "threshold-beside-success"
+    star, half = (part(answers, address, loss="pseudo-huber") for part in (_predicted, _estimate))
+    square = len(answers.select(address, loss="square")) > 0
     words = f"pseudo-Huber: δ*(200) = {star:.1f}, δ₅₀ = {half:.1f} at d = 200; square loss: " + (
         "a threshold" if square else "no outlier up to δ = 20"
     )
-    return Finding(ClaimVerdict.NOT_REPRODUCED if star > 7.5 and not square else ClaimVerdict.HOLDS, words)
+    return finding(words, printed=bool(star <= POLICY.not_six or square), experiment=True)
 
 
 def _check_suboptimal() -> Finding:
-    one = target("z**2")
-    best = float(np.asarray(algorithmic_threshold(one).value))
+    retrieval = target("z**2")
+    best = float(algorithmic_threshold(retrieval))
     lowest = min(
-        margin(dmft(Network(activation(name), loss("pseudo-huber")), one, best, 0.5, t, samples=8000).law(t), best)
+        margin(dmft(Network(name, "pseudo-huber"), retrieval, best, 0.5, t, samples=8000).law(t), best)
         for name in ("gelu", "quadratic", "softplus", "swish", "tanh", "tanh2")
         for t in (0, 10)
     )
     words = f"δ_alg = {best:.3g}; least margin there over six activations, t = 0 and 10: {lowest:.3f}"
-    return _holds(lowest > 0, words)
+    return finding(words, printed=lowest > 0, experiment=True)
 
 
 CHECKS = {

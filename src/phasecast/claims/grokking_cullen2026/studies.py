@@ -1,114 +1,123 @@
-"""What Cullen et al. say about their experiments, and what the same experiments say when they are run to their end."""
+"""Do the experiments of Cullen et al. come out as they report when they are run to the end?"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass
 
-import numpy as np
-
-from phasecast.claims.verdicts import verdict_of
-from phasecast.core.claim import ClaimVerdict as Verdict
+from phasecast.claims.verdicts import all_agree, finding, undecided
+from phasecast.core.answers import Answers
 from phasecast.core.claim import Finding, RecipeCheck
-from phasecast.core.results import Comparison, Measurement, Result, Status
-from phasecast.core.results import Verdict as Agreement
+from phasecast.core.policy import Policy, rule
+from phasecast.core.results import Measurement, Status, Verdict
 from phasecast.core.types import Array, PyTree
+from phasecast.grokking.analysis.decay_fits import EXPONENTIAL, POWER, DecayLaw
+from phasecast.grokking.analysis.transition import Transition
 
 RATES = (0.001, 0.0013, 0.0017, 0.0023, 0.003, 0.0039, 0.0051, 0.0067, 0.0088, 0.0116, 0.0152, 0.02)
-CLOSE = 0.7  # a rank correlation that one may call mirroring
-CHANCE = 0.05  # of shifted curves that correlate as well, below which it is no accident
+"""Learning rates of the check of Figure 4: twelve, spread evenly in log over a factor of 20."""
 
 
-def _measured(answers: Mapping[str, Result], *words: str) -> dict[str, Measurement]:
-    """The measurements whose names have all these words."""
-    found = {}
-    for name, answer in answers.items():
-        if all(word in name for word in words):
-            found[name] = answer.measurement if isinstance(answer, Comparison) else answer
-    return {name: one for name, one in found.items() if isinstance(one, Measurement)}
+@dataclass(frozen=True)
+class JudgePolicy(Policy):
+    """When an experiment counts as what the paper describes."""
+
+    grows: float = rule(0.5, "chosen, not derived: K_eff in proportion to K means a slope of order one")
+    fixed: float = rule(0.05, "chosen, not derived: a tenth of the slope that would count as growth")
+    close: float = rule(0.7, "chosen, not derived: a rank correlation that one may call mirroring")
+    chance: float = rule(0.05, "the usual 5% level, here of shifted curves that correlate as well")
 
 
-def _number(one: Measurement) -> float:
-    return float(np.asarray(one.estimate))
+POLICY = JudgePolicy()
 
 
-def _shown(found: Mapping[str, Measurement]) -> str:
-    return "; ".join(f"{name}: {_number(one):.3g} ± {float(one.error):.2g}" for name, one in found.items())
+def _judge_effective_width(answers: Answers) -> Finding:
+    """Does K_eff grow with K? When just generalised, and after further training."""
+    [early] = _measured(answers.select("width-slope", when="just-generalised")).values()
+    [late] = _measured(answers.select("width-slope", when="end")).values()
+    settled = answers.select("effective-width").comparisons()
+    slope = float(late.estimate)
+    fixed = abs(slope) < POLICY.fixed and all_agree(settled)
+    words = f"K_eff per unit of K: {float(early.estimate):.2f} just generalised, {slope:.2f} after further training"
+    return finding(words, settled, printed=slope > POLICY.grows, experiment=not fixed)
 
 
-def _comparisons(answers: Mapping[str, Result]) -> tuple[Comparison, ...]:
-    return tuple(answer for answer in answers.values() if isinstance(answer, Comparison))
-
-
-def _judge_effective_width(answers: Mapping[str, Result]) -> Finding:
-    """Does K_eff grow with K? When just generalised, and when trained on."""
-    [early] = _measured(answers, "per unit of width", "just").values()
-    [late] = [one for name, one in _measured(answers, "per unit of width").items() if "just" not in name]
-    settled = [one for one in _comparisons(answers) if one.name.startswith("K_eff at")]
-    fixed = abs(_number(late)) < 0.05 and all(one.verdict is Agreement.AGREES for one in settled)
-    grows = _number(late) > 0.5
-    words = f"K_eff per unit of K: {_number(early):.2f} just generalised, {_number(late):.2f} trained on"
-    return Finding(verdict_of(grows, False) if grows or fixed else Verdict.NOT_REPRODUCED, words, tuple(settled))
-
-
-def _judge_severity(answers: Mapping[str, Result]) -> Finding:
-    """The law of GSM over the learning rate, where there is one."""
-    laws: dict[str, Any] = dict(_measured(answers, "law of GSM"))
-    decided = {name: one.law for name, one in laws.items() if one.status is Status.OK}
+def _judge_severity(answers: Answers) -> Finding:
+    """The law of GSM over the learning rate, if there is one."""
+    laws = {label: one for label, one in _measured(answers.select("decay-law")).items() if isinstance(one, DecayLaw)}
+    decided = {label: one.law for label, one in laws.items() if one.status is Status.OK}
     if not decided:
-        return Finding(Verdict.OPEN, f"no weight decay decides: {_shown(laws)}")
-    holds = all(law == "exponential" for law in decided.values())
-    return Finding(verdict_of(holds, set(decided.values()) == {"power law"}), f"{decided}; ΔAICc {_shown(laws)}")
+        return undecided(f"no weight decay decides: {_shown(laws)}")
+    chosen = set(decided.values())
+    return finding(f"{decided}; ΔAICc {_shown(laws)}", printed=chosen == {EXPONENTIAL}, corrected=chosen == {POWER})
 
 
-def _judge_size(answers: Mapping[str, Result]) -> Finding:
-    """Does the critical ratio, where half of the pairs are answered, agree with about 2.5 to 3?"""
-    found: dict[str, Any] = dict(_measured(answers, "critical"))
-    located = [one for one in found.values() if one.status is not Status.REFUSED]
+def _judge_size(answers: Answers) -> Finding:
+    """Does the critical ratio, at which half of the pairs are answered correctly, agree with about 2.5 to 3?"""
+    ratios = answers.select("critical-ratio")
+    located = [
+        one for one in _measured(ratios).values() if isinstance(one, Transition) and one.status is not Status.REFUSED
+    ]
     if not located:
-        return Finding(Verdict.OPEN, "no critical size was located")
-    holds = all(one.verdict is Agreement.AGREES for one in _comparisons(answers))
-    words = "; ".join(f"{one.name}: {_number(one):.2f}, from {one.low:.2f} to {one.high:.2f}" for one in located)
-    return Finding(Verdict.HOLDS if holds else Verdict.DOES_NOT_HOLD, words, _comparisons(answers))
+        return undecided("no critical size was located")
+    words = "; ".join(f"{one.name}: {float(one):.2f}, from {one.low:.2f} to {one.high:.2f}" for one in located)
+    return finding(words, ratios.comparisons(), printed=all_agree(ratios.comparisons()), experiment=True)
 
 
-def _judge_slopes(answers: Mapping[str, Result]) -> Finding:
+def _judge_slopes(answers: Answers) -> Finding:
     """Slopes of calibrated λ̂ over p and over K against those of K(3p−1)/2, and whether λ̂ rises at all."""
-    lines = tuple(one for one in _comparisons(answers) if "slope" in one.name and "calibrated" in one.name)
-    printed = all(one.verdict is Agreement.AGREES for one in lines)
-    rises = all(_number(one.measurement) > 0 for one in lines)
-    shares = [_number(one.measurement) / float(np.asarray(one.prediction.value)) for one in lines]
-    before = _measured(answers, "before training", "calibrated")
+    calibrated = answers.select(sampler="calibrated")
+    lines = (*calibrated.select("slope-over-p").comparisons(), *calibrated.select("slope-over-width").comparisons())
+    slopes = [float(one.measurement.estimate) for one in lines]
+    shares = [slope / float(one.prediction) for slope, one in zip(slopes, lines, strict=True)]
+    before = _measured(calibrated.select("share-before-training"))
     words = f"slopes are {min(shares):.2f} to {max(shares):.2f} of the printed ones; {_shown(before)}"
-    return Finding(verdict_of(printed, rises), words, lines)
+    return finding(words, lines, printed=all_agree(lines), corrected=all(slope > 0 for slope in slopes))
 
 
-def _judge_mirror(answers: Mapping[str, Result]) -> Finding:
+def _judge_mirror(answers: Answers) -> Finding:
     """ρ of λ̂ with the validation loss, over the whole run, for each weight decay and sampler."""
-    found = {name: one for name, one in _measured(answers, "ρ of λ̂").items() if one.status is not Status.REFUSED}
-    whole = {name: one for name, one in found.items() if "whole run" in name}
+    defended = [
+        (answer, one)
+        for answer in answers.select("mirror-correlation")
+        if (one := answer.measurement) is not None and one.status is not Status.REFUSED
+    ]
+    whole = [one for answer, one in defended if answer.where["span"] == "whole-run"]
     if not whole:
-        return Finding(Verdict.OPEN, "no training has enough points")
-    close = all(_number(one) > CLOSE for one in whole.values())
-    by_chance = any(one.diagnostics["chance"] >= CHANCE for one in whole.values())
+        return undecided("no training has enough points")
     words = "; ".join(
-        f"{name.removeprefix('ρ of λ̂ with the validation loss, ')}: {_number(one):+.2f} ± {float(one.error):.2f}, "
-        f"lag ×{one.diagnostics['lag']:.2g}, chance {one.diagnostics['chance']:.2f}"
-        for name, one in found.items()
+        f"weight decay {answer.where['weight_decay']:g}, {answer.where['sampler']}, {answer.where['span']}: "
+        f"{float(one):+.2f} ± {float(one.error):.2f}, lag ×{one.diagnostics['lag']:.2g}, "
+        f"chance {one.diagnostics['chance']:.2f}"
+        for answer, one in defended
     )
-    return Finding((Verdict.OPEN if by_chance else Verdict.HOLDS) if close else Verdict.NOT_REPRODUCED, words)
+    close = all(float(one) > POLICY.close for one in whole)
+    if close and any(one.diagnostics["chance"] >= POLICY.chance for one in whole):
+        return undecided(words)
+    return finding(words, printed=close, experiment=True)
 
 
-def _judge_sampler(answers: Mapping[str, Result]) -> Finding:
+def _judge_sampler(answers: Answers) -> Finding:
     """Is λ̂ by SGLD as printed that of a calibrated sampler, at the same nβ and γ?"""
-    [one] = [one for one in _comparisons(answers) if "SGLD" in one.name]
-    converged = float(np.asarray(one.prediction.value))
-    words = f"SGLD {_number(one.measurement):.0f} ± {float(one.measurement.error):.0f}, converged {converged:.0f}"
-    return Finding(verdict_of(one.verdict is Agreement.AGREES), words, (one,))
+    [one] = answers.select("llc-sgld").comparisons()
+    estimate, error = float(one.measurement.estimate), float(one.measurement.error)
+    words = f"SGLD {estimate:.0f} ± {error:.0f}, converged {float(one.prediction):.0f}"
+    if one.verdict not in (Verdict.AGREES, Verdict.DIFFERS):
+        return undecided(f"{words}: {one.verdict}")
+    return finding(words, (one,), printed=one.verdict is Verdict.AGREES)
+
+
+def _measured(answers: Answers) -> dict[str, Measurement]:
+    """The measurements among the answers, by label."""
+    return {one.shown: one.measurement for one in answers if one.measurement is not None}
+
+
+def _shown(measured: dict[str, Measurement] | dict[str, DecayLaw]) -> str:
+    return "; ".join(f"{label}: {float(one.estimate):.3g} ± {float(one.error):.2g}" for label, one in measured.items())
 
 
 def trained_problem(p: int, width: int, fraction: float) -> tuple[Callable[[PyTree, PyTree], Array], PyTree, PyTree]:
-    """Loss, weights and training data of a quadratic network that was trained on addition modulo p."""
+    """Loss, weights and training data of a quadratic network trained on addition modulo p."""
     from phasecast.grokking import quadratic, split, task, train
     from phasecast.grokking.training import centred_loss
 

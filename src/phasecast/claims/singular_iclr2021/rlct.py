@@ -2,25 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
-from phasecast.core.claim import ClaimVerdict, Finding, RecipeCheck
-from phasecast.core.results import Comparison, Result
+from phasecast.claims.verdicts import all_agree, finding
+from phasecast.core.answers import Answers
+from phasecast.core.claim import Finding, RecipeCheck
+from phasecast.core.policy import Policy, rule
+from phasecast.core.statistics import standard_error
 from phasecast.posterior.exact_evidence import exact
+from phasecast.posterior.phase import Phase, is_constant, is_elsewhere
 from phasecast.posterior.rlct import around
 from phasecast.posterior.zoo.monomial import monomial
 from phasecast.posterior.zoo.two_layer import polygon_network
 
 LAMBDAS = {1: 1 / 2, 2: 1 / 4, 3: 1 / 6}
 """λ of y = wᵏ + N(0, 1) at a true y of zero, by k."""
-DATASETS = 25
+DATASETS = 25  # for the mean slope of eq. 18; its error enters the check
 WIDE = np.linspace(-9, 9, 1201)
 
 
-def _finding(holds: bool, words: str) -> Finding:
-    return Finding(ClaimVerdict.HOLDS if holds else ClaimVerdict.NOT_REPRODUCED, words)
+@dataclass(frozen=True)
+class CoefficientPolicy(Policy):
+    """How near to its limit a number at finite n must be."""
+
+    near_limit: float = rule(0.03, "of λ at n = 10⁵; chosen, not derived")
+    regular_within: float = rule(0.01, "of nG = ½ at n = 10⁴ in a regular model, where corrections are O(1/n)")
+    least_share: float = rule(0.97, "of λ that nG of the MLE must reach: λ itself within near_limit")
+    singular_mle: float = rule(0.45, "nG of the MLE of w³ is ½ in the limit, three times λ; 10% below is allowed")
+    singular_map: float = rule(0.25, "nG of the MAP of w³ must exceed λ = 1/6 by half; chosen, not derived")
+    errors: float = rule(3.0, "standard errors of a mean over data sets, as in comparisons")
+    unbiased_within: float = rule(4.0, "standard errors of a mean of 300; chosen: looser, since the check is run often")
+    spread_within: float = rule(0.15, "of the predicted spread: 300 samples tell it to 4%")
+    negligible: float = rule(0.05, "of G; chosen: what a reader would call negligible")
+    clearly_above: float = rule(5.0, "standard errors by which λ̂ must exceed 1, twice what Table 2 prints")
+
+
+POLICY = CoefficientPolicy()
 
 
 def _over_means(n: int, value: Callable[[float], float]) -> float:
@@ -44,13 +64,13 @@ def bayes_error(power: int, n: int, mean: float) -> float:
 
 def _check_eq_9() -> Finding:
     sizes = (10**3, 10**5)
-    found = {k: [n * _over_means(n, lambda mean, k=k, n=n: bayes_error(k, n, mean)) for n in sizes] for k in LAMBDAS}
-    words = "; ".join(f"w^{k}: {few:.4f}, {many:.4f}, λ = {LAMBDAS[k]:.4f}" for k, (few, many) in found.items())
+    errors = {k: [n * _over_means(n, lambda mean, k=k, n=n: bayes_error(k, n, mean)) for n in sizes] for k in LAMBDAS}
+    words = "; ".join(f"w^{k}: {few:.4f}, {many:.4f}, λ = {LAMBDAS[k]:.4f}" for k, (few, many) in errors.items())
     near = [
-        abs(many / LAMBDAS[k] - 1) < 0.03 and abs(many - LAMBDAS[k]) < abs(few - LAMBDAS[k])
-        for k, (few, many) in found.items()
+        abs(many / LAMBDAS[k] - 1) < POLICY.near_limit and abs(many - LAMBDAS[k]) < abs(few - LAMBDAS[k])
+        for k, (few, many) in errors.items()
     ]
-    return _finding(all(near), f"nG at n = 10³ and 10⁵, exact: {words}")
+    return finding(f"nG at n = 10³ and 10⁵, exact: {words}", printed=all(near))
 
 
 def _check_eq_10() -> Finding:
@@ -68,9 +88,10 @@ def _check_eq_10() -> Finding:
     maximum = {k: n * _over_means(n, point_error(k, 1.0)) for k in (1, 3)}
     words = f"nG of the MLE of w, w², w³: {mle[1]:.3f}, {mle[2]:.3f}, {mle[3]:.3f} (λ = ½, ¼, 1/6); "
     words += f"of the MAP of w, w³: {maximum[1]:.3f}, {maximum[3]:.3f}"
-    regular = abs(mle[1] - 0.5) < 0.01 and abs(maximum[1] - 0.5) < 0.01
-    never_less = all(mle[k] > 0.97 * LAMBDAS[k] for k in LAMBDAS)
-    return _finding(regular and never_less and mle[3] > 0.45 and maximum[3] > 0.25, words)
+    regular = all(abs(one[1] - LAMBDAS[1]) < POLICY.regular_within for one in (mle, maximum))
+    never_less = all(mle[k] > POLICY.least_share * LAMBDAS[k] for k in LAMBDAS)
+    more = mle[3] > POLICY.singular_mle and maximum[3] > POLICY.singular_map
+    return finding(words, printed=regular and never_less and more)
 
 
 def _slope(power: int, n: int) -> tuple[float, float]:
@@ -79,17 +100,18 @@ def _slope(power: int, n: int) -> tuple[float, float]:
     for seed in range(DATASETS):
         outputs = np.random.default_rng([18, n, seed]).normal(size=n)
         slopes.append(np.polyfit(1 / betas, exact(monomial((power,)), outputs, betas).energy, 1)[0])
-    return float(np.mean(slopes)), float(np.std(slopes, ddof=1) / np.sqrt(DATASETS))
+    return float(np.mean(slopes)), float(standard_error(slopes))
 
 
 def _check_eq_18() -> Finding:
-    words, near = [], True
+    rows, near = [], True
     for k, value in LAMBDAS.items():
         (few, few_error), (many, many_error) = _slope(k, 10**3), _slope(k, 10**5)
-        closer = abs(many - value) < abs(few - value) + 3 * np.hypot(few_error, many_error)
-        near &= bool(closer and abs(many - value) < 3 * many_error + 0.03 * value)
-        words.append(f"w^{k}: {few:.3f} ± {few_error:.3f}, {many:.3f} ± {many_error:.3f}, λ = {value:.3f}")
-    return _finding(near, f"slope of the exact E[nL] over 1/β at n = 10³ and 10⁵: {'; '.join(words)}")
+        closer = abs(many - value) < abs(few - value) + POLICY.errors * np.hypot(few_error, many_error)
+        near &= bool(closer and abs(many - value) < POLICY.errors * many_error + POLICY.near_limit * value)
+        rows.append(f"w^{k}: {few:.3f} ± {few_error:.3f}, {many:.3f} ± {many_error:.3f}, λ = {value:.3f}")
+    words = f"slope of the exact E[nL] over 1/β at n = 10³ and 10⁵: {'; '.join(rows)}"
+    return finding(words, printed=near)
 
 
 def _check_eq_20() -> Finding:
@@ -104,16 +126,9 @@ def _check_eq_20() -> Finding:
     mean, spread = float(np.mean(ratios)), float(np.std(ratios, ddof=1))
     predicted = float(np.sqrt(2 / (held_out * d / (2 * n))))
     words = f"(20) over G: mean {mean:.3f}, standard deviation {spread:.3f}; √(2/(n′G)) = {predicted:.3f}"
-    right = abs(mean - 1) < 4 * spread / np.sqrt(300) and abs(spread / predicted - 1) < 0.15
-    negligible = spread < 0.05
-    return Finding(
-        ClaimVerdict.HOLDS_CORRECTED
-        if right and not negligible
-        else ClaimVerdict.HOLDS
-        if right
-        else ClaimVerdict.OPEN,
-        words,
-    )
+    unbiased = abs(mean - 1) < POLICY.unbiased_within * spread / np.sqrt(len(ratios))
+    right = unbiased and abs(spread / predicted - 1) < POLICY.spread_within
+    return finding(words, printed=right and spread < POLICY.negligible, corrected=right)
 
 
 def _check_figure_2() -> Finding:
@@ -128,29 +143,30 @@ def _check_figure_2() -> Finding:
         ranks.append(int(np.linalg.matrix_rank(jacobian)))
         spreads.append(float(np.maximum(u, 0).sum(axis=1).var()))
     words = f"every hinge crosses the square; variance of f {', '.join(f'{s:.3f}' for s in spreads)}; ranks {ranks}"
-    return _finding(crossing and ranks == [3 * m + 1 for m in (3, 4, 5)] and spreads == sorted(spreads), words)
+    growing = ranks == [3 * m + 1 for m in (3, 4, 5)] and spreads == sorted(spreads)
+    return finding(words, printed=crossing and growing)
 
 
-def _judge_table_2(answers: Mapping[str, Result]) -> Finding:
-    (answer,) = answers.values()
-    assert isinstance(answer, Comparison)
-    measured = answer.measurement
-    value, error = float(np.asarray(measured.estimate)), float(np.asarray(measured.error))
-    words = f"without noise in the labels and at nβ ≥ 10⁵, λ̂ = {value:.2f} ± {error:.2f} for m = 3; printed 0.526"
-    against = str(answer.verdict) == "agrees" and value - 5 * error > 1
-    return Finding(ClaimVerdict.DOES_NOT_HOLD if against else ClaimVerdict.OPEN, words, (answer,))
+def _judge_table_2(answers: Answers) -> Finding:
+    """λ̂ of the phase around the truth against the printed 0.526; a weak check does not contradict the table."""
+    answer = answers.comparison("lambda", true_units=3)
+    value, error = float(answer.measurement.estimate), float(answer.measurement.error)
+    words = f"with noise-free labels and nβ ≥ 10⁵, λ̂ = {value:.2f} ± {error:.2f} for m = 3; printed 0.526"
+    contradicts = all_agree([answer]) and value - POLICY.clearly_above * error > 1
+    return finding(words, (answer,), printed=False, experiment=not contradicts)
 
 
-def _judge_protocol(answers: Mapping[str, Result]) -> Finding:
-    compared = tuple(answer for answer in answers.values() if isinstance(answer, Comparison))
-    agree = all(str(answer.verdict) == "agrees" for answer in compared)
-    warned = all(any("constant submodel" in r for r in answer.measurement.reasons) for answer in compared)
-    values = ", ".join(f"{float(np.asarray(answer.measurement.estimate)):.3f}" for answer in compared)
-    return Finding(
-        ClaimVerdict.HOLDS if agree and warned else ClaimVerdict.NOT_REPRODUCED,
-        f"slopes {values}, each of a posterior that {'sits' if warned else 'does not sit'} in the constant submodel",
-        compared,
+def _judge_protocol(answers: Answers) -> Finding:
+    """Are the slopes those of Table 2, each of a posterior in the constant submodel?"""
+    compared = answers.comparisons()
+    constant = all(
+        is_elsewhere(phase, float(one.measurement.estimate)) and is_constant(phase)
+        for one in compared
+        for phase in [Phase(**one.measurement.diagnostics)]
     )
+    values = ", ".join(f"{float(one.measurement.estimate):.3f}" for one in compared)
+    words = f"slopes {values}, each of a posterior that {'is' if constant else 'is not'} in the constant submodel"
+    return finding(words, compared, printed=all_agree(compared) and constant, experiment=True)
 
 
 CHECKS = {

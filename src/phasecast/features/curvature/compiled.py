@@ -1,45 +1,45 @@
 """JAX functions on long arrays in double precision, compiled once.
 
-Arrays are cut into parts of one length and the last is filled up, so that a function is compiled for one shape however
-many points it is asked about: compiling would otherwise be most of the time of a threshold at t = 0.
+Arrays are cut into parts of one length and the last part is padded, so that a function is compiled for one shape
+whatever the number of points: compiling would otherwise be most of the time of a threshold at t = 0.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
 from phasecast.core.precision import float64
+from phasecast.core.types import Array
 
-PART = 1 << 15
-
-
-@lru_cache(maxsize=64)
-def _compiled(owner: Hashable, name: str) -> Any:
-    import jax
-
-    return jax.jit(getattr(owner, name) if name else owner)  # pyright: ignore[reportArgumentType]
+PART = 1 << 15  # points per call: large enough to hide the cost of a call, small enough for the cache
 
 
-def evaluate(owner: Any, name: str, *arrays: np.ndarray) -> np.ndarray:
+def evaluate_batched(owner: Hashable, name: str, *arrays: np.ndarray) -> np.ndarray:
     """``owner.name(*arrays)``, or ``owner(*arrays)`` for an empty name, over arrays with a common first axis.
 
     >>> def double(u):
     ...     return 2 * u
-    >>> evaluate(double, "", np.arange(3.0)).tolist()
+    >>> evaluate_batched(double, "", np.arange(3.0)).tolist()
     [0.0, 2.0, 4.0]
     """
     count = len(arrays[0])
-    found = []
+    values = []
     with float64():
-        function: Callable[..., Any] = _compiled(owner, name)
+        function = _compiled(owner, name)
         for first in range(0, count, PART):
             parts = [np.asarray(array[first : first + PART], dtype=float) for array in arrays]
             missing = PART - len(parts[0])
             if missing:
                 parts = [np.concatenate([part, np.repeat(part[-1:], missing, axis=0)]) for part in parts]
-            found.append(np.asarray(function(*parts), dtype=float)[: PART - missing])
-    return np.concatenate(found)
+            values.append(np.asarray(function(*parts), dtype=float)[: PART - missing])
+    return np.concatenate(values)
+
+
+@lru_cache(maxsize=64)
+def _compiled(owner: Hashable, name: str) -> Callable[..., Array]:
+    import jax
+
+    return jax.jit(getattr(owner, name) if name else owner)  # pyright: ignore[reportArgumentType]

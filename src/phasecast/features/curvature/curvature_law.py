@@ -25,14 +25,14 @@ class CurvatureLaw:
     ----------
     G: shape (n,), Hessian weights.
     hard: shape (n, r), latents along the hard directions; r = 0 where there are none.
-    weights: shape (n,), not negative, sums to one; equal if not given.
-    lowest: the infimum of the support of G, −inf where it is unbounded below; the least of the points if not given.
+    weights: shape (n,), not negative, sums to one; defaults to equal weights.
+    lowest: the infimum of the support of G, −inf where it is unbounded below; defaults to the least of the points.
     route: how it was computed, in one word (``quadrature``, ``dmft``, ``decoupled``, ``fixed-point``).
     time: t, ``math.inf`` for the end of training.
     delta: the δ it was computed for; None where the law does not depend on δ, as at t = 0.
     block: which neuron's block of the Hessian.
     rest: shape (n, s), the other standard normal latents that G depends on (preactivations, easy latents), where they
-        are all there is, as at t = 0; for outliers that say nothing about the hard directions.
+        are all there is, as at t = 0; for outliers that carry no information about the hard directions.
     """
 
     G: np.ndarray
@@ -53,7 +53,7 @@ class CurvatureLaw:
         weights = np.asarray(self.weights, dtype=float)
         weights = weights if weights.size else np.full(G.size, 1 / G.size)
         if weights.shape != G.shape or not (weights >= 0).all() or abs(weights.sum() - 1) > 1e-6:
-            raise BadInput("the weights are no probabilities", "give one a point, not negative, with sum one")
+            raise BadInput("the weights are not probabilities", "pass one per point, ≥ 0, with sum one")
         if not (np.isfinite(G).all() and np.isfinite(hard).all()):
             raise BadInput("the law has values that are not finite", "use a smaller learning rate or a bounded label")
         object.__setattr__(self, "G", G)

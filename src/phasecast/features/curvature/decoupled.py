@@ -1,4 +1,4 @@
-"""What is the law of G after many steps? Gradient descent on labels that know nothing of X in the hard directions.
+"""What is the law of G after many steps? Gradient descent on labels that are independent of X in the hard directions.
 
 No fixed number of gradient steps sees a hard direction, so that for n, d → ∞ the examples' preactivations have the same
 law when the hard latents in the labels are drawn apart from X (Wang & Montanari 2026, "Hard directions: not learned in
@@ -16,15 +16,15 @@ import numpy as np
 from phasecast.core.errors import Refused
 from phasecast.core.results import Status
 from phasecast.features.curvature.curvature_law import CurvatureLaw
-from phasecast.features.curvature.per_example import curvature_law
+from phasecast.features.curvature.per_example import Origin, curvature_law
 from phasecast.features.setting.network import Network
 from phasecast.features.setting.target import Target
 from phasecast.features.simulation.descent import Data, Descent, descend, draw_data
 
 
-def decoupled(
+def decoupled(  # wide signature: public keywords of one draw of descent
     network: Network,
-    target: Target,
+    target: str | Target,
     delta: float,
     lr: float,
     times: Sequence[int],
@@ -34,24 +34,23 @@ def decoupled(
     block: int = 0,
     project: bool = False,
 ) -> list[CurvatureLaw]:
-    """The law of G and the hard latents at each of the times, rising, from one draw in d dimensions.
+    """The law of G and the hard latents at each of the times, in increasing order, from one draw in d dimensions.
 
     Raises :class:`~phasecast.core.errors.Refused` where descent diverges.
 
     >>> from phasecast.features.setting.network import Network
-    >>> from phasecast.features.setting.target import target
-    >>> laws = decoupled(Network("gelu", "pseudo-huber"), target("z**2"), 8.0, 0.5, [0, 20], dimension=100)
+    >>> laws = decoupled(Network("gelu", "pseudo-huber"), "z**2", 8.0, 0.5, [0, 20], dimension=100)
     >>> [law.time for law in laws], laws[1].G.shape
     ([0.0, 20.0], (800,))
     """
     data = draw_data(network, target, delta, dimension, seed=seed, decoupled=True)
     laws = []
-    at = 0
+    step = 0
     for time in times:
-        run = descend(data, lr, int(time) - at, record=[int(time) - at], project=project)
+        run = descend(data, lr, int(time) - step, record=[int(time) - step], project=project)
         if run.status is Status.REFUSED:
             raise Refused(f"descent diverged before step {time}", "lower the learning rate")
-        data, at = _moved(data, run), int(time)
+        data, step = _moved(data, run), int(time)
         laws.append(_law(data, time, block))
     return laws
 
@@ -63,6 +62,6 @@ def _moved(data: Data, run: Descent) -> Data:
 def _law(data: Data, time: float, block: int) -> CurvatureLaw:
     V = (data.X @ data.theta.astype(np.float32)).astype(float)
     return curvature_law(
-        data.network, data.target, V, data.y, data.latents, route="decoupled", time=float(time),
-        delta=data.delta if time else None, block=block,
+        data.network, data.target, V, data.y, data.latents,
+        Origin("decoupled", float(time), data.delta if time else None, block),
     )  # fmt: skip

@@ -22,25 +22,29 @@ from scipy.optimize import root
 
 from phasecast.core.errors import OutsideRegime, Refused, whole_number
 from phasecast.core.results import Measurement, Status
+from phasecast.core.statistics import standard_error
+from phasecast.features.curvature.bracketed_newton import bracketed_newton
 from phasecast.features.curvature.curvature_law import CurvatureLaw
 from phasecast.features.curvature.per_example import (
+    Origin,
     check_step,
     curvature_law,
     few_units,
     labels,
+    loss_gradient,
+    loss_hessian,
     mean_loss,
     nodes,
-    pull,
-    stiffness,
 )
+from phasecast.features.policy import POLICY
 from phasecast.features.setting.network import Network
 from phasecast.features.setting.target import Target
+from phasecast.features.setting.target import target as as_target
 
-STARTS = ((3.0, 0.5), (1.0, 1.0), (10.0, 0.3), (30.0, 2.0))  # (α, q) to search from
-SOLVED = 1e-7  # largest residual of a solution
-NODES = 2**12  # of one set; four sets give α to about 1e-4
-NEWTON = 60  # most steps for V; each shortens its bracket
-EVALUATIONS = 60  # most of the equations from one start
+STARTS = ((3.0, 0.5), (1.0, 1.0), (10.0, 0.3), (30.0, 2.0))  # (α, q) from which the solver starts, in turn
+NODES = 2**12  # per set; four sets give α to about 1e-4
+NEWTON_STEPS = 60  # of V, at most; each shortens its bracket
+EVALUATIONS = 60  # of the equations from one start, at most
 WAY_OUT = "follow the descent with dmft or decoupled instead"
 
 
@@ -72,31 +76,30 @@ class FixedPoint:
         return self.points
 
 
-def fixed_point(network: Network, target: Target, delta: float, *, seeds: int = 4) -> FixedPoint:
+def fixed_point(network: Network, target: str | Target, delta: float, *, seeds: int = 4) -> FixedPoint:
     """The limit t → ∞ for a single unit, refused where the weights do not settle on a convex slope.
 
     ``seeds`` sets of quasi-random nodes give the error of the averages.
 
-    >>> from phasecast.features.setting.target import target
-    >>> found = fixed_point(Network("softplus", "square"), target("minimum(z**2, 3)"), 12.0, seeds=2)
-    >>> round(float(found.alpha.value), 2)
+    >>> end = fixed_point(Network("softplus", "square"), "minimum(z**2, 3)", 12.0, seeds=2)
+    >>> round(float(end.alpha.value), 2)
     4.75
     """
     check_step(delta, 1.0)
+    target = as_target(target)
     if few_units(network) != 1:
         raise OutsideRegime(f"a fixed point of {network.size} units is not known", "use one unit, or decoupled descent")
     solved: list[_Solution] = []
     for seed in range(whole_number("seeds", seeds, 2)):
-        found = _solve(network, target, delta, seed)
-        if isinstance(found, str):
-            reasons = (f"{found}; {WAY_OUT}",)
-            nothing = Measurement(math.nan, 0.0, Status.REFUSED, error_kind="quadrature", reasons=reasons)
+        solution = _solve(network, target, delta, seed)
+        if isinstance(solution, str):
+            reasons = (f"{solution}; {WAY_OUT}",)
+            nothing = Measurement.refused(*reasons, error_kind="quadrature", policy=POLICY.plain())
             nowhere = np.full(target.latents, math.nan)
             return FixedPoint(nothing, nothing, nowhere, nothing, nothing, Status.REFUSED, reasons)
-        solved.append(found)
+        solved.append(solution)
     numbers = np.array([[one.alpha, one.q] for one in solved])
-    errors = numbers.std(axis=0, ddof=1) / math.sqrt(len(numbers))
-    means = numbers.mean(axis=0)
+    means, errors = numbers.mean(axis=0), standard_error(numbers)
     alpha, q = (
         Measurement(float(value), float(error), error_kind="quadrature", name=name)
         for value, error, name in zip(means, errors, ("α", "q"), strict=True)
@@ -104,7 +107,7 @@ def fixed_point(network: Network, target: Target, delta: float, *, seeds: int = 
     b = np.mean([one.b for one in solved], axis=0)
     latents, y, W = _fresh(target, means[1], b, nodes(target.latents + 2))
     V = _settled(network, W, y, means[0] / delta, np.zeros_like(W))[:, None]
-    law = curvature_law(network, target, V, y, latents, route="fixed-point", time=math.inf, delta=float(delta))
+    law = curvature_law(network, target, V, y, latents, Origin("fixed-point", math.inf, float(delta)))
     train, test = mean_loss(network, V[None], y, "train loss"), mean_loss(network, W[None, :, None], y, "test loss")
     return FixedPoint(alpha, q, target.easy @ b, train, test, Status.OK, (), law)
 
@@ -124,7 +127,7 @@ class _Solution:
 
 
 def _solve(network: Network, target: Target, delta: float, seed: int) -> _Solution | str:
-    """The solution on one set of nodes, or in words why there is none."""
+    """The solution on one set of nodes, or the reason why there is none."""
     k, easy = target.latents, target.easy
     normals = nodes(k + 2, seed, NODES)
     V = np.zeros((NODES, 1))  # kept between evaluations, to start Newton from
@@ -133,7 +136,7 @@ def _solve(network: Network, target: Target, delta: float, seed: int) -> _Soluti
         alpha, q = np.exp(np.clip(unknowns[:2], -12, 12))
         _, y, W = _fresh(target, q, unknowns[2:], normals)
         V[:, 0] = _settled(network, W, y, alpha / delta, V[:, 0])
-        return alpha, q, W, pull(network, V, y)[:, 0], stiffness(network, V, y)[:, 0, 0]
+        return alpha, q, W, loss_gradient(network, V, y)[:, 0], loss_hessian(network, V, y)[:, 0, 0]
 
     def residuals(unknowns: np.ndarray) -> np.ndarray:
         alpha, q, _, f, G = state(unknowns)
@@ -143,23 +146,26 @@ def _solve(network: Network, target: Target, delta: float, seed: int) -> _Soluti
     for alpha, q in STARTS:
         V[:] = 0
         start = np.array([math.log(alpha), math.log(q), *np.full(easy.shape[1], 0.1)])
-        found = root(residuals, start, tol=1e-9, options={"maxfev": EVALUATIONS})
-        if not np.isfinite(found.fun).all() or np.max(abs(found.fun)) > SOLVED:
+        solved = root(residuals, start, tol=1e-9, options={"maxfev": EVALUATIONS})
+        if not np.isfinite(solved.fun).all() or np.max(abs(solved.fun)) > POLICY.unsolved:
             continue
-        alpha, q, W, f, G = state(found.x)
-        if np.max(abs(V[:, 0] + alpha / delta * f - W)) > 1e-6 or np.min(1 + alpha / delta * G) <= 0:
-            return "an example has more than one place to settle"
+        alpha, q, W, f, G = state(solved.x)
+        if np.max(abs(V[:, 0] + alpha / delta * f - W)) > POLICY.unsettled or np.min(1 + alpha / delta * G) <= 0:
+            return "an example has more than one fixed point"
         if 1 / alpha**2 <= np.mean(G**2 / (1 + alpha / delta * G) ** 2) / delta:
-            return "the bulk of the Hessian reaches below zero, and the start is not forgotten"
-        return _Solution(float(alpha), float(q), found.x[2:])
-    return "no place was found where descent would settle"
+            return "the bulk of the Hessian extends below zero, so that the start is not forgotten"
+        return _Solution(float(alpha), float(q), solved.x[2:])
+    return "no fixed point of descent was found"
 
 
 def _settled(network: Network, W: np.ndarray, y: np.ndarray, pace: float, guess: np.ndarray) -> np.ndarray:
-    """V with V + pace·f(V) = W by Newton's method in a bracket, exact where the left side rises."""
+    """V with V + pace·f(V) = W, unique where the left side increases."""
 
     def left(V: np.ndarray) -> np.ndarray:
-        return V + pace * pull(network, V[:, None], y)[:, 0] - W
+        return V + pace * loss_gradient(network, V[:, None], y)[:, 0] - W
+
+    def slope(V: np.ndarray) -> np.ndarray:
+        return 1 + pace * loss_hessian(network, V[:, None], y)[:, 0, 0]
 
     width = 1.0 + abs(W)
     low, high = W - width, W + width
@@ -169,14 +175,4 @@ def _settled(network: Network, W: np.ndarray, y: np.ndarray, pace: float, guess:
             break
         width = np.where(outside, 2 * width, width)
         low, high = W - width, W + width
-    V = np.clip(guess, low, high)
-    for _ in range(NEWTON):
-        value = left(V)
-        low, high = np.where(value < 0, V, low), np.where(value > 0, V, high)
-        if np.max(abs(value)) < 1e-11:
-            break
-        slope = 1 + pace * stiffness(network, V[:, None], y)[:, 0, 0]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            moved = V - value / slope
-        V = np.where((moved > low) & (moved < high), moved, (low + high) / 2)
-    return V
+    return bracketed_newton(left, slope, (low, high), np.clip(guess, low, high), NEWTON_STEPS)

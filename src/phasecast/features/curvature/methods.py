@@ -1,4 +1,4 @@
-"""Which way to the law of the curvature, for a time t?
+"""Which method computes the law of the curvature at time t?
 
 | t | route | its error |
 | --- | --- | --- |
@@ -11,9 +11,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -28,103 +29,173 @@ from phasecast.features.curvature.wide_dmft import wide_dmft
 from phasecast.features.setting.network import Network
 from phasecast.features.setting.target import Target
 
-LONGEST_DMFT = 40
+LONGEST_DMFT = 40  # steps; the time of the mean-field equations grows like their cube
 UNITS = 16  # neurons of each kind that stand for a wide network
 EXAMPLES = 6000  # of decoupled descent: the noise of a margin is theirs
-DIMENSIONS = (100, 1000)  # least and most
-LONG = (200, 400, 800)  # steps at which decoupled descent is looked at for t → ∞
+DIMENSIONS = (100, 1000)  # of decoupled descent, least and most
+LONG = (200, 400, 800)  # steps of decoupled descent that are compared for t → ∞
 
 Laws = tuple[CurvatureLaw, ...]
+"""One law for every different block of the Hessian."""
+
+
+class Draw(NamedTuple):
+    """Which draw of a random route, and how much work: ``effort`` scales the points, samples or dimensions."""
+
+    seed: int = 0
+    effort: float = 1.0
+
+
+FIRST_DRAW = Draw()
+
+
+class Route(ABC):
+    """A way to the laws of all blocks. ``constant``: they are the same at every δ. ``random``: a seed matters."""
+
+    name: ClassVar[str]
+    constant: ClassVar[bool] = False
+    random: ClassVar[bool] = True
+
+    @abstractmethod
+    def laws(self, delta: float, draw: Draw = FIRST_DRAW) -> Laws:
+        """The laws at one δ; raises :class:`~phasecast.core.errors.Refused` where the route fails."""
 
 
 @dataclass(frozen=True)
-class Route:
-    """How to get the laws of all blocks.
+class StartRoute(Route):
+    """t = 0, by quadrature."""
 
-    ``laws(delta, seed, effort)`` computes them; for a route without randomness the seed is ignored. ``effort`` scales
-    the number of points, samples or dimensions. ``fixed`` says that they are the same at every δ, ``random`` that a
-    seed matters.
-    """
+    network: Network
+    target: Target
 
-    name: str
-    laws: Callable[[float, int, float], Laws]
-    fixed: bool = False
-    random: bool = True
+    name = "quadrature"
+    constant = True
+    random = False
+
+    def laws(self, delta: float = 1.0, draw: Draw = FIRST_DRAW) -> Laws:
+        return initial_laws(self.network, self.target, draw.effort)
+
+
+@dataclass(frozen=True)
+class FirstStepRoute(Route):
+    """t = 1, by quadrature."""
+
+    network: Network
+    target: Target
+    lr: float
+
+    name = "quadrature"
+    random = False
+
+    def laws(self, delta: float, draw: Draw = FIRST_DRAW) -> Laws:
+        return one_step_laws(self.network, self.target, self.lr, delta, draw.effort)
+
+
+@dataclass(frozen=True)
+class MeanFieldRoute(Route):
+    """A few steps, by the equations of the limit."""
+
+    network: Network
+    target: Target
+    lr: float
+    time: int
+    samples: int
+
+    name = "dmft"
+
+    def laws(self, delta: float, draw: Draw = FIRST_DRAW) -> Laws:
+        samples = self.samples * draw.effort
+        if self.network.width == "wide":
+            fewer = max(round(samples / 8), 100)  # each carries all the units
+            run = wide_dmft(
+                self.network, self.target, delta, self.lr, self.time, samples=fewer, units=UNITS, seed=draw.seed
+            )
+        else:
+            count = max(round(samples), 100)
+            run = dmft(self.network, self.target, delta, self.lr, self.time, samples=count, seed=draw.seed)
+        if run.status is Status.REFUSED:
+            raise Refused(run.reasons[0])
+        return tuple(run.law(self.time, block) for block in blocks(self.network))
+
+
+@dataclass(frozen=True)
+class DecoupledRoute(Route):
+    """Many steps, by descent on decoupled labels; the laws are those of the last of the times."""
+
+    network: Network
+    target: Target
+    lr: float
+    times: tuple[int, ...]
+
+    name = "decoupled"
+
+    def laws(self, delta: float, draw: Draw = FIRST_DRAW) -> Laws:
+        return self.laws_over_time(delta, draw)[-1]
+
+    def laws_over_time(self, delta: float, draw: Draw = FIRST_DRAW) -> list[Laws]:
+        """The laws of all blocks at each of the times."""
+        dimension = int(np.clip(EXAMPLES * draw.effort / delta, *DIMENSIONS))
+        per_block = [
+            decoupled(
+                self.network, self.target, delta, self.lr, self.times, dimension=dimension, seed=draw.seed, block=block
+            )
+            for block in blocks(self.network)
+        ]
+        return list(zip(*per_block, strict=True))
+
+
+@dataclass(frozen=True)
+class FixedPointRoute(Route):
+    """t = ∞ where descent settles at a fixed point."""
+
+    network: Network
+    target: Target
+
+    name = "fixed-point"
+    random = False
+
+    def laws(self, delta: float, draw: Draw = FIRST_DRAW) -> Laws:
+        laws = fixed_point_laws(self.network, self.target, delta, draw.effort)
+        if laws is None:
+            raise Refused(f"there is no fixed point at δ = {delta:g}", "use decoupled descent")
+        return laws
 
 
 def route_for(network: Network, target: Target, lr: float, time: float, samples: int) -> Route:
-    """The route for time t; t = ∞ gives decoupled descent, see :func:`fixed_point_laws` for the other way."""
+    """The route for time t; t = ∞ gives decoupled descent, :class:`FixedPointRoute` is the alternative."""
     if time == 0:
-        return Route("quadrature", lambda delta, seed, effort: initial_laws(network, target, effort), True, False)
+        return StartRoute(network, target)
     if time == 1:
-        return Route(
-            "quadrature", lambda delta, seed, effort: one_step_laws(network, target, lr, delta, effort), random=False
-        )
-    wide = network.width == "wide"
+        return FirstStepRoute(network, target, lr)
     if time <= LONGEST_DMFT:
-        chosen = _wide if wide else _dmft
-        return Route(
-            "dmft", lambda delta, seed, effort: chosen(network, target, lr, time, delta, seed, samples * effort)
-        )
-    if wide:
+        return MeanFieldRoute(network, target, lr, int(time), samples)
+    if network.width == "wide":
         raise OutsideRegime(
             f"a wide network is known up to t = {LONGEST_DMFT}",
             f"use --time 0 to {LONGEST_DMFT}, or a width from 1 to 4",
         )
-    times = LONG if math.isinf(time) else (int(time),)
-    return Route(
-        "decoupled",
-        lambda delta, seed, effort: decoupled_laws(network, target, lr, times, delta, seed, effort)[-1],
-    )
+    return DecoupledRoute(network, target, lr, LONG if math.isinf(time) else (int(time),))
 
 
 def check_time(time: float) -> float:
-    """t as a number, if it is a step or the end."""
+    """t as a number; bad input unless it is a number of steps or ∞."""
     if (
         isinstance(time, bool)
         or not isinstance(time, int | float)
         or not (time >= 0 and (time == math.inf or time % 1 == 0))
     ):
-        raise BadInput(f"the time is {time}", "use a number of steps, 0, 1, 2, …, or inf")
+        raise BadInput(f"invalid time {time}", "use a number of steps, 0, 1, 2, …, or inf")
     return float(time)
-
-
-def _dmft(network: Network, target: Target, lr: float, time: float, delta: float, seed: int, samples: float) -> Laws:
-    run = dmft(network, target, delta, lr, int(time), samples=max(round(samples), 100), seed=seed)
-    if run.status is Status.REFUSED:
-        raise Refused(run.reasons[0])
-    return tuple(run.law(int(time), block) for block in blocks(network))
-
-
-def _wide(network: Network, target: Target, lr: float, time: float, delta: float, seed: int, samples: float) -> Laws:
-    fewer = max(round(samples / 8), 100)  # each carries all the units
-    run = wide_dmft(network, target, delta, lr, int(time), samples=fewer, units=UNITS, seed=seed)
-    if run.status is Status.REFUSED:
-        raise Refused(run.reasons[0])
-    return tuple(run.law(int(time), block) for block in blocks(network))
-
-
-def decoupled_laws(
-    network: Network, target: Target, lr: float, times: tuple[int, ...], delta: float, seed: int, effort: float = 1.0
-) -> list[Laws]:
-    """The laws of all blocks at each of the times, by decoupled descent."""
-    dimension = int(np.clip(EXAMPLES * effort / delta, *DIMENSIONS))
-    found = [
-        decoupled(network, target, delta, lr, times, dimension=dimension, seed=seed, block=block)
-        for block in blocks(network)
-    ]
-    return list(zip(*found, strict=True))
 
 
 def fixed_point_laws(network: Network, target: Target, delta: float, effort: float = 1.0) -> Laws | None:
     """The law at t = ∞ where descent settles on a convex slope; None where it does not or is not known to."""
     if network.size != 1 or network.width == "wide":
         return None
-    found = _fixed_point(network, target, delta)
-    if found.status is Status.REFUSED:
+    end = _fixed_point(network, target, delta)
+    if end.status is Status.REFUSED:
         return None
-    alpha, q = float(found.alpha.estimate), float(found.q.estimate)  # pyright: ignore[reportArgumentType]
-    return settled_laws(network, target, delta, alpha, q, found.overlap, effort)
+    return settled_laws(network, target, delta, float(end.alpha), float(end.q), end.overlap, effort)
 
 
 @lru_cache(maxsize=128)
@@ -133,7 +204,7 @@ def _fixed_point(network: Network, target: Target, delta: float) -> FixedPoint:
 
 
 def drawn(law: CurvatureLaw, count: int, seed: int) -> CurvatureLaw:
-    """``count`` independent draws from a law: what a Hessian of that many examples is made of."""
+    """``count`` independent draws from a law, as in the Hessian of that many examples."""
     rng = np.random.default_rng(seed)
     chosen = rng.choice(law.G.size, size=count, p=law.weights)
     return CurvatureLaw(

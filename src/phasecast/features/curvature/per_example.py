@@ -1,19 +1,21 @@
-"""What does an example do to the weights? Labels, losses, pulls and stiffnesses of many examples at once, in NumPy.
+"""How does an example act on the weights? Labels, losses and their derivatives for many examples at once, in NumPy.
 
-With V = Θᵀx ∈ R^m, the pull is the gradient g = ∂ℓ(f(V), y)/∂V = F/m and the stiffness its Jacobian H = ∂g/∂V,
+With V = Θᵀx ∈ R^m, the gradient of the loss is g = ∂ℓ(f(V), y)/∂V = F/m and its Hessian H = ∂g/∂V,
 
 .. math::
     H_{ij} = \\tfrac{1}{m}\\bigl(\\delta_{ij}\\, a_i \\ell' \\sigma''_i +
-    \\tfrac{a_i a_j}{m}\\, \\ell'' \\sigma'_i \\sigma'_j\\bigr).
+    \\tfrac{a_i a_j}{m}\\, \\ell'' \\sigma'_i \\sigma'_j\\bigr),
 
-Everything is compiled once for a network and computed in double precision, or single where asked.
+whose diagonal is G/m; F and G are those of :class:`~phasecast.features.setting.network.Network`. Everything is
+compiled once per network and computed in double precision, or in the precision of the arrays where they are JAX's.
 """
 
 from __future__ import annotations
 
 import functools
 import math
-from typing import Any
+from collections.abc import Callable
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -24,26 +26,37 @@ from scipy.stats import qmc
 from phasecast.core.errors import BadInput
 from phasecast.core.precision import float64
 from phasecast.core.results import Measurement, Status
+from phasecast.core.statistics import standard_error
+from phasecast.core.types import Array
 from phasecast.features.curvature.curvature_law import CurvatureLaw
-from phasecast.features.curvature.quadrature import curvature_floor
+from phasecast.features.curvature.lower_bound import curvature_floor
 from phasecast.features.setting.network import Network
 from phasecast.features.setting.target import Target
 
-NODES = 2**15  # of the quasi-random average over fresh examples
+NODES = 2**15  # of the quasi-random average over fresh examples, a power of two as Sobol's sequence needs
+
+
+class Origin(NamedTuple):
+    """Which law it is: by which route, after how many steps, at which δ (None if it depends on none), of which unit."""
+
+    route: str
+    time: float
+    delta: float | None
+    block: int = 0
 
 
 def check_step(delta: float, lr: float) -> None:
-    """Bad input unless there are examples and steps."""
+    """Bad input unless δ and η are positive."""
     if not (math.isfinite(delta) and delta > 0):
-        raise BadInput(f"δ is {delta:g}", "use examples per dimension n/d > 0")
+        raise BadInput(f"invalid δ {delta:g}", "use examples per dimension n/d > 0")
     if not (math.isfinite(lr) and lr > 0):
-        raise BadInput(f"the learning rate is {lr:g}", "use η > 0")
+        raise BadInput(f"invalid learning rate {lr:g}", "use η > 0")
 
 
 def few_units(network: Network) -> int:
     """m of a network of one to four units."""
     if network.width == "wide":
-        raise BadInput("a wide network has no m", "use the wide route, or a width from 1 to 4")
+        raise BadInput("this needs a finite number of units", "use wide_dmft, or a width from 1 to 4")
     return network.size
 
 
@@ -53,38 +66,38 @@ def labels(target: Target, latents: np.ndarray, noise: np.ndarray) -> np.ndarray
         return np.asarray(target.labels(jnp.asarray(latents), jnp.asarray(noise)), dtype=float)
 
 
-def pull(network: Network, V: np.ndarray, y: np.ndarray) -> np.ndarray:
+def loss_gradient(network: Network, V: np.ndarray, y: np.ndarray) -> np.ndarray:
     """g, shape (n, m)."""
     with float64():
-        return np.asarray(compiled(network, "pull")(jnp.asarray(V), jnp.asarray(y)))
+        return np.asarray(compiled_derivative(network, "gradient")(jnp.asarray(V), jnp.asarray(y)))
 
 
-def stiffness(network: Network, V: np.ndarray, y: np.ndarray) -> np.ndarray:
+def loss_hessian(network: Network, V: np.ndarray, y: np.ndarray) -> np.ndarray:
     """H, shape (n, m, m)."""
     with float64():
-        return np.asarray(compiled(network, "stiffness")(jnp.asarray(V), jnp.asarray(y)))
+        return np.asarray(compiled_derivative(network, "hessian")(jnp.asarray(V), jnp.asarray(y)))
 
 
 def losses(network: Network, V: np.ndarray, y: np.ndarray) -> np.ndarray:
     """ℓ(f(V), y) of V of shape (n, m), shape (n,)."""
     with float64():
-        return np.asarray(compiled(network, "losses")(jnp.asarray(V), jnp.asarray(y)))
+        return np.asarray(compiled_derivative(network, "losses")(jnp.asarray(V), jnp.asarray(y)))
 
 
 def curvature_law(
-    network: Network, target: Target, V: np.ndarray, y: np.ndarray, latents: np.ndarray, **more: Any
+    network: Network, target: Target, V: np.ndarray, y: np.ndarray, latents: np.ndarray, origin: Origin
 ) -> CurvatureLaw:
-    """The law of G and the hard latents at preactivations V, of the block of the unit ``block``."""
+    """The law of G and the hard latents at preactivations V, of the block of one unit."""
     with float64():
-        G = np.asarray(compiled(network, "curvature")(jnp.asarray(V), jnp.asarray(y)))
-    block = more.get("block", 0)
-    return CurvatureLaw(G[:, block], latents @ target.hard, lowest=infimum(network, target, block), **more)
+        G = np.asarray(compiled_derivative(network, "curvature")(jnp.asarray(V), jnp.asarray(y)))
+    lowest = curvature_floor(network, target, origin.block)  # not that of the points: it would depend on their number
+    return CurvatureLaw(G[:, origin.block], latents @ target.hard, lowest=lowest, **origin._asdict())
 
 
 def mean_loss(network: Network, Vs: np.ndarray, y: np.ndarray, name: str, reasons: tuple[str, ...] = ()) -> Measurement:
     """The average loss at each of several times, Vs of shape (times, n, m), with its standard error."""
     each = np.stack([losses(network, V, y) for V in Vs])
-    error = each.std(axis=1, ddof=1) / math.sqrt(each.shape[1])
+    error = standard_error(each, axis=1)
     return Measurement(each.mean(axis=1), error, Status.REFUSED if reasons else Status.OK, reasons=reasons, name=name)
 
 
@@ -104,12 +117,6 @@ def fresh_loss(network: Network, target: Target, gram: np.ndarray, overlap: np.n
     return float(losses(network, V, labels(target, normals, noise[:, 0])).mean())
 
 
-@functools.lru_cache(maxsize=64)
-def infimum(network: Network, target: Target, block: int) -> float:
-    """The infimum of G, not of the points of one draw: their edge would depend on how many there are."""
-    return curvature_floor(network, target, block)
-
-
 @functools.lru_cache(maxsize=8)
 def nodes(columns: int, seed: int = 0, count: int = NODES) -> np.ndarray:
     """Quasi-random standard normals of shape (count, columns), the same at every call."""
@@ -118,23 +125,23 @@ def nodes(columns: int, seed: int = 0, count: int = NODES) -> np.ndarray:
 
 
 @functools.lru_cache(maxsize=64)
-def compiled(network: Network, what: str) -> Any:
-    """One of the functions of (V, y), jitted; arrays decide about its precision."""
+def compiled_derivative(network: Network, what: str) -> Callable[[Array, Array], Array]:
+    """One of the functions of (V, y), jitted; the arrays decide its precision."""
     m = few_units(network)
 
-    def pull(V, y):
+    def gradient(V, y):
         return network.force(V, y) / m
 
-    def stiffness(V, y):
+    def hessian(V, y):
         b, a = jnp.asarray(network.b_each, V.dtype), jnp.asarray(network.a_each, V.dtype)
-        lean = a * network.activation.first(V + b) / m
-        bend = a * network.activation.second(V + b) / m
+        first = a * network.activation.first(V + b) / m
+        second = a * network.activation.second(V + b) / m
         prediction = network.predict(V)
-        slope, second = (part(prediction, y)[:, None, None] for part in (network.loss.first, network.loss.second))
-        return second * lean[:, :, None] * lean[:, None, :] + slope * bend[:, :, None] * jnp.eye(m, dtype=V.dtype)
+        slope, bend = (part(prediction, y)[:, None, None] for part in (network.loss.first, network.loss.second))
+        return bend * first[:, :, None] * first[:, None, :] + slope * second[:, :, None] * jnp.eye(m, dtype=V.dtype)
 
     def losses(V, y):
         return network.loss(network.predict(V), y)
 
-    chosen = {"pull": pull, "stiffness": stiffness, "losses": losses, "curvature": network.curvature}
+    chosen = {"gradient": gradient, "hessian": hessian, "losses": losses, "curvature": network.curvature}
     return jax.jit(chosen[what])

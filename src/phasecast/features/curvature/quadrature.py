@@ -22,16 +22,19 @@ from scipy.special import ndtri
 from scipy.stats import qmc
 
 from phasecast.core.errors import BadInput
-from phasecast.features.curvature.compiled import evaluate
+from phasecast.features.curvature.bracketed_newton import bracketed_newton
+from phasecast.features.curvature.compiled import evaluate_batched
 from phasecast.features.curvature.curvature_law import CurvatureLaw
+from phasecast.features.curvature.lower_bound import curvature_floor
 from phasecast.features.hessian_spectrum import check_delta
 from phasecast.features.setting.network import Network
 from phasecast.features.setting.target import Target
+from phasecast.features.setting.target import target as as_target
 
-GRID = {1: (2000, 9.0), 2: (280, 8.5), 3: (96, 7.0), 4: (36, 5.5)}  # points an axis and reach, by dimension
+GRID = {1: (2000, 9.0), 2: (280, 8.5), 3: (96, 7.0), 4: (36, 5.5)}  # points per axis and reach, by dimension
 SOBOL = 17  # log2 of the points in more dimensions
-NEAR, FAR = 10.0, 40.0  # standard deviations within which the infimum of G is looked for
-LIGHTEST = 1e-15  # of the largest weight: points below are left out
+LIGHTEST = 1e-15  # relative to the largest weight: points below are left out, they are lost in rounding
+NEWTON_STEPS = 100  # of V at a fixed point; bisection alone takes about 40
 
 
 def gaussian_points(
@@ -90,33 +93,33 @@ def find_breaks(target: Target) -> tuple[float, ...]:
     if target.latents > 1:
         return ()
     grid = np.linspace(-9, 9, 20_001)
-    bend = abs(np.diff(evaluate(target, "labels", grid[:, None], np.zeros(grid.size)), 2))
+    bend = abs(np.diff(evaluate_batched(target, "labels", grid[:, None], np.zeros(grid.size)), 2))
     near = np.maximum(np.roll(bend, 5), np.roll(bend, -5))
     peaks = np.nonzero(bend > 20 * near + 1e-9 * (1 + bend.max()))[0]
-    found: list[float] = []
+    breaks: list[float] = []
     for peak in peaks:
         low, high = grid[peak], grid[peak + 2]
         while high - low > 1e-13 * 9:
             zoom = np.linspace(low, high, 41)
-            sharp = np.argmax(abs(np.diff(evaluate(target, "labels", zoom[:, None], np.zeros(41)), 2)))
+            sharp = np.argmax(abs(np.diff(evaluate_batched(target, "labels", zoom[:, None], np.zeros(41)), 2)))
             if zoom[sharp + 2] - zoom[sharp] >= high - low:
                 break
             low, high = zoom[sharp], zoom[sharp + 2]
-        if not found or low - found[-1] > 1e-6:
-            found.append(float((low + high) / 2))
-    return tuple(found)
+        if not breaks or low - breaks[-1] > 1e-6:
+            breaks.append(float((low + high) / 2))
+    return tuple(breaks)
 
 
-def initial_laws(network: Network, target: Target, fineness: float = 1.0) -> tuple[CurvatureLaw, ...]:
+def initial_laws(network: Network, target: str | Target, fineness: float = 1.0) -> tuple[CurvatureLaw, ...]:
     """The law at t = 0 of every different block of the Hessian; it is the same for all δ.
 
-    >>> from phasecast.features.setting.target import target
-    >>> law, = initial_laws(Network("quadratic", "square"), target("tanh(z)**2"))
+    >>> law, = initial_laws(Network("quadratic", "square"), "tanh(z)**2")
     >>> law.lowest  # at V = 0 and y → 1: 2(V² − y) + 4V²
     -2.0
     """
+    target = as_target(target)
     V, z, y, _, weights = start_points(network, target, fineness)
-    G = evaluate(network, "curvature", V, y)
+    G = evaluate_batched(network, "curvature", V, y)
     own = V[:, :1] if network.width == "wide" else V
     rest = np.hstack([own / network.initial_norm, z @ target.easy])
     return tuple(
@@ -126,25 +129,26 @@ def initial_laws(network: Network, target: Target, fineness: float = 1.0) -> tup
 
 
 def one_step_laws(
-    network: Network, target: Target, lr: float, delta: float, fineness: float = 1.0
+    network: Network, target: str | Target, lr: float, delta: float, fineness: float = 1.0
 ) -> tuple[CurvatureLaw, ...]:
     """The law after one step of gradient descent with n = δd examples."""
     check_delta(delta)
+    target = as_target(target)
     if network.width == "wide":
         from phasecast.features.curvature.wide_first_step import wide_step_laws
 
         return wide_step_laws(network, target, lr, delta, fineness)
     V, z, y, _, weights = start_points(network, target, fineness)
     m = network.size
-    F = evaluate(network, "force", V, y)
+    F = evaluate_batched(network, "force", V, y)
     weighted = F * weights[:, None]
     response = weighted.T @ V / network.initial_norm**2
-    seen = (weighted.T @ z) @ target.easy
+    along_easy = (weighted.T @ z) @ target.easy
     noise = np.linalg.cholesky(weighted.T @ F / delta + 1e-14 * np.eye(m))
     V, z, y, xi, weights = start_points(network, target, fineness, fresh=m)
-    F = evaluate(network, "force", V, y)
-    later = V - lr / m * (F / delta + V @ response.T + z @ target.easy @ seen.T + xi @ noise.T)
-    G = evaluate(network, "curvature", later, y)
+    F = evaluate_batched(network, "force", V, y)
+    later = V - lr / m * (F / delta + V @ response.T + z @ target.easy @ along_easy.T + xi @ noise.T)
+    G = evaluate_batched(network, "curvature", later, y)
     return tuple(
         CurvatureLaw(
             G[:, j], z @ target.hard, weights, curvature_floor(network, target, j), time=1.0, delta=delta, block=j
@@ -158,28 +162,24 @@ def settled_laws(
 ) -> tuple[CurvatureLaw, ...]:
     """The law at a fixed point of one neuron: V + (α/δ) F(V, y) = W with W = overlap·z + √q ξ.
 
-    α, q and the overlap (k,) come from :func:`phasecast.features.fixed_point`. The left side rises in V there, so that
-    bisection finds V; Newton's steps are taken where they stay inside the bracket.
+    α, q and the overlap (k,) come from :func:`phasecast.features.fixed_point`. The left side increases with V there.
     """
     V, z, y, _, weights = start_points(network, target, fineness)
     W = z @ overlap + math.sqrt(q) * V[:, 0] / network.initial_norm
     pace = alpha / delta
 
     def left(V: np.ndarray) -> np.ndarray:
-        return V + pace * evaluate(network, "force", V[:, None], y)[:, 0] - W
+        return V + pace * evaluate_batched(network, "force", V[:, None], y)[:, 0] - W
+
+    def slope(V: np.ndarray) -> np.ndarray:
+        rise = 1 + pace * evaluate_batched(network, "curvature", V[:, None], y)[:, 0]
+        return np.where(rise > 0, rise, 1.0)
 
     width = np.ones_like(W)
     while ((left(W - width) > 0) | (left(W + width) < 0)).any():
         width *= 2
-    low, high, V = W - width, W + width, W
-    for _ in range(100):
-        off, slope = left(V), 1 + pace * evaluate(network, "curvature", V[:, None], y)[:, 0]
-        if abs(off).max() < 1e-11:
-            break
-        low, high = np.where(off < 0, V, low), np.where(off > 0, V, high)
-        moved = V - off / np.where(slope > 0, slope, 1.0)
-        V = np.where((moved > low) & (moved < high), moved, (low + high) / 2)
-    G = evaluate(network, "curvature", V[:, None], y)[:, 0]
+    V = bracketed_newton(left, slope, (W - width, W + width), W, NEWTON_STEPS)
+    G = evaluate_batched(network, "curvature", V[:, None], y)[:, 0]
     lowest = curvature_floor(network, target)
     return (CurvatureLaw(G, z @ target.hard, weights, lowest, "fixed-point", math.inf, delta),)
 
@@ -190,48 +190,6 @@ def blocks(network: Network) -> list[int]:
     return [j for j, kind in enumerate(kinds) if kinds.index(kind) == j]
 
 
-def curvature_floor(network: Network, target: Target, block: int = 0, *, moved: bool = False) -> float:
-    """The infimum of G_j over all preactivations and labels, −inf where it keeps falling.
-
-    Looked for where nothing is beyond 10, and then beyond 40, standard deviations: a G that still falls by a tenth
-    between the two is taken to be unbounded below. With ``moved`` the output of a wide network may be anything, as it
-    is after a step; at the start it is zero.
-    """
-    V = network.initial_norm * np.sinh(np.linspace(-1, 1, 201) * math.asinh(50 * FAR)) / 50
-    per_axis = {1: 81, 2: 21, 3: 9}[target.latents]
-    line = np.sinh(np.linspace(-1, 1, per_axis) * math.asinh(10 * FAR)) / 10
-    z = np.stack(np.meshgrid(*[line] * target.latents), -1).reshape(-1, target.latents)
-    eps = np.repeat([0.0] if target.noise == 0 else [-FAR, -NEAR, 0.0, NEAR, FAR], len(z))
-    z = np.tile(z, (len(eps) // len(z), 1))
-    y = evaluate(target, "labels", z, eps)
-    if network.width == "wide" and moved:
-        near, far = (
-            _wide_floor(network, y, np.maximum(abs(z).max(1), abs(eps)), block, reach) for reach in (NEAR, FAR)
-        )
-        return -math.inf if near - far > 0.1 * (1 + abs(near)) else far
-    alone = network.size == 1 or network.width == "wide"
-    others = np.zeros(1) if alone else network.initial_norm * np.array([-FAR, -NEAR, -1.0, 0.0, 1.0, NEAR, FAR])
-    at, which, beside = (index.ravel() for index in np.indices((V.size, y.size, others.size)))
-    points = np.repeat(others[beside][:, None], network.size, axis=1)
-    points[:, block] = V[at]
-    G = evaluate(network, "curvature", points, y[which])[:, block]
-    reach = np.maximum.reduce(
-        [abs(V[at]) / network.initial_norm, abs(others[beside]) / network.initial_norm, abs(z).max(1)[which],
-         abs(eps)[which]]
-    )  # fmt: skip
-    near, far = float(G[reach <= NEAR].min()), float(G.min())
-    return -math.inf if near - far > 0.1 * (1 + abs(near)) else far
-
-
-def _wide_floor(network: Network, y: np.ndarray, size: np.ndarray, block: int, reach: float) -> float:
-    """The least a_j ℓ'(f, y) σ''(V): of products of a slope and a bend, which vary apart, one of the four extremes."""
-    outputs, seen = np.linspace(-reach, reach, 41), y[size <= reach]
-    slopes = evaluate(network.loss, "first", np.repeat(outputs, seen.size), np.tile(seen, outputs.size))
-    bends = evaluate(network.activation, "second", np.linspace(-reach, reach, 2001) + network.b_each[block])
-    products = np.outer([slopes.min(), slopes.max()], [bends.min(), bends.max()])
-    return float((network.a_each[block] * products).min())
-
-
 def start_points(
     network: Network, target: Target, fineness: float, fresh: int = 0
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -240,7 +198,7 @@ def start_points(
     k, noisy = target.latents, int(target.noise > 0)
     points, weights = gaussian_points(k + own + noisy + fresh, fineness, find_breaks(target))
     z, V, eps, xi = np.split(points, np.cumsum([k, own, noisy]), axis=1)
-    y = evaluate(target, "labels", z, eps[:, 0] if noisy else np.zeros(len(z)))
+    y = evaluate_batched(target, "labels", z, eps[:, 0] if noisy else np.zeros(len(z)))
     if not np.isfinite(y).all():
         raise BadInput(f"the target '{target.name}' is not finite everywhere", "give a function defined for every z")
     return np.repeat(V * network.initial_norm, network.size // own, axis=1), z, y, xi, weights

@@ -22,8 +22,8 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -33,15 +33,16 @@ from scipy.special import ndtri
 from phasecast.core.errors import BadInput, whole_number
 from phasecast.core.precision import float64
 from phasecast.core.results import Measurement, Status
+from phasecast.core.statistics import standard_error
+from phasecast.core.types import Array
 from phasecast.features.curvature.curvature_law import CurvatureLaw
 from phasecast.features.curvature.gaussian_draws import JITTER, next_noise, stratified
-from phasecast.features.curvature.per_example import check_step, infimum, labels
+from phasecast.features.curvature.lower_bound import curvature_floor
+from phasecast.features.curvature.per_example import check_step, labels
+from phasecast.features.policy import POLICY
 from phasecast.features.setting.network import Network
 from phasecast.features.setting.target import Target
-
-MOST_MEMORY = 4e9  # bytes of the tangents
-FARTHEST = 1e12  # a pull or stiffness beyond it is on its way to infinity
-NEAR, FAR = 10.0, 40.0  # a curvature that still falls between these predictions is unbounded below
+from phasecast.features.setting.target import target as as_target
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,12 +82,12 @@ class WideTrajectory:
         draw in all, but would move the formula's edge. It is −∞ where G has no lower bound.
         """
         if not 0 <= time <= self.steps:
-            raise BadInput(f"there is no step {time}", f"ask for one from 0 to {self.steps}")
+            raise BadInput(f"step {time} was not computed", f"use a step from 0 to {self.steps}")
         G = self.G[time, :, block]
         hard = np.repeat(self.latents @ self.target.hard, G.shape[1], axis=0)
-        floor = infimum(self.network, self.target, block)
-        if time:
-            floor = -math.inf if _unbounded(self.network, self.target, block) else float(G.min())
+        floor = curvature_floor(self.network, self.target, block, moved=time > 0)
+        if time and floor > -math.inf:
+            floor = float(G.min())
         return CurvatureLaw(
             G.ravel(), hard, lowest=floor, route="dmft", time=float(time), delta=self.delta if time else None,
             block=block,
@@ -95,7 +96,7 @@ class WideTrajectory:
 
 def wide_dmft(
     network: Network,
-    target: Target,
+    target: str | Target,
     delta: float,
     lr: float,
     steps: int,
@@ -106,154 +107,198 @@ def wide_dmft(
 ) -> WideTrajectory:
     """The limit of gradient descent for a wide network.
 
-    >>> from phasecast.features.setting.target import target
-    >>> run = wide_dmft(Network("gelu", "square", width="wide"), target("tanh(z)**2"), 3.0, 0.5, 2, samples=500)
+    >>> run = wide_dmft(Network("gelu", "square", width="wide"), "tanh(z)**2", 3.0, 0.5, 2, samples=500)
     >>> bool(run.train.value[2] < run.train.value[0])
     True
     """
     if network.width != "wide":
         raise BadInput(f"the width is {network.width}", "use width='wide', or dmft for 1 to 4 units")
     check_step(delta, lr)
+    target = as_target(target)
     steps, samples = whole_number("steps", steps, 0), whole_number("samples", samples, 100)
-    M, k = whole_number("units", units, 2), target.latents
-    needed = 8.0 * samples * 2 * M * 3 * steps**2 / 2
-    if needed > MOST_MEMORY:
+    units = whole_number("units", units, 2)
+    needed = 8.0 * samples * 2 * units * 3 * steps**2 / 2
+    if needed > POLICY.most_memory:
         raise BadInput(f"{steps} steps of {samples} samples need {needed / 1e9:.1f} GB", "use fewer, or fewer units")
-    functions = _compiled(network)
-    normals = stratified(samples, k + 1 + 2 * steps, seed)
-    rng = np.random.default_rng([seed, 1])
-    latents, noise, shared = normals[:, :k], normals[:, k], normals[:, k + 1 :].reshape(samples, steps, 2)
-    own = rng.standard_normal((samples, 2 * M, steps)).astype(np.float32)
-    first = ndtri((np.arange(M) + rng.random((samples, M))) / M)  # both kinds start at the same places: f = 0 exactly
-    xi = np.stack([first, first], axis=1)
-    y, easy = labels(target, latents, noise), target.easy @ target.easy.T
-
-    A, B = np.zeros((steps + 1, 2)), np.zeros((steps + 1, 2, k))
-    A[0] = network.initial_norm
-    Rd, Ro = np.zeros((2, steps + 1, steps + 1)), np.zeros((2, 2, steps + 1, steps + 1))
-    rd, ro = np.zeros((2, steps, steps)), np.zeros((2, 2, steps, steps))
-    Cd, Co = np.zeros((2, steps, steps)), np.zeros((steps, 2, steps, 2))
-    V, W = np.zeros((2, steps + 1, samples, 2, M))
-    G = np.zeros((steps + 1, samples, 2, M))
-    F, Zi = np.zeros((2, steps, samples, 2, M))
-    Zc, mean_F = np.zeros((2, steps, samples, 2))
-    losses = np.zeros((2, steps + 1, samples))
-    Kd = [np.zeros((steps - s, samples, 2, M)) for s in range(steps)]
-    Ko = [np.zeros((steps - s, samples, 2, M, 2)) for s in range(steps)]  # last axis: the kind that is pushed
+    work = _Workspace(network, target, delta, lr, (samples, steps, units), seed)
     reached = steps
     for t in range(steps + 1):
-        for g in range(2):
-            common = np.einsum("s,sn->n", Rd[g, t, :t], Zc[:t, :, g]) + 0.5 * np.einsum(
-                "hs,snh->n", Ro[g, :, t, :t], Zc[:t]
-            )
-            each = np.tensordot(Rd[g, t, :t], Zi[:t, :, g], 1)
-            W[t, :, g] = A[t, g] * xi[:, g] + (latents @ B[t, g])[:, None]
-            W[t, :, g] += lr / math.sqrt(delta) * (each + common[:, None])
-            crowd = 0.5 * np.einsum("hs,snh->n", Ro[g, :, t, :t], mean_F[:t])
-            V[t, :, g] = W[t, :, g] - lr / delta * (np.tensordot(Rd[g, t, :t], F[:t, :, g], 1) + crowd[:, None])
-        with float64():
-            parts = functions(jnp.asarray(V[t]), jnp.asarray(y))
-            losses[1, t] = np.asarray(functions(jnp.asarray(W[t]), jnp.asarray(y))[0])
-        losses[0, t], now, G[t], lean, second = (np.asarray(part) for part in parts)
-        if not max(np.max(abs(now)), np.max(abs(G[t]))) < FARTHEST:
+        work.preactivations(t)
+        if not work.derivatives(t):
             reached = t - 1
             break
         if t == steps:
             break
-        F[t], mean_F[t] = now, now.mean(axis=2)
-        for s in range(t + 1):
-            Dd, Do = _tangents(Rd[:, t, s:t], Ro[:, :, t, s:t], Kd[s][: t - s], Ko[s][: t - s], lr / delta)
-            swing = (lean * Dd).mean(axis=2) + 0.5 * np.einsum("nhm,nhmc->nc", lean, Do) / M  # m ∂f/∂W of each kind
-            Kd[s][t - s] = G[t] * Dd
-            Ko[s][t - s] = G[t][..., None] * Do + (second[:, None, None] * lean)[..., None] * swing[:, None, None]
-            rd[:, t, s] = Kd[s][t - s].mean(axis=(0, 2))
-            ro[:, :, t, s] = Ko[s][t - s].mean(axis=(0, 2))
-        A[t + 1] = A[t] - lr * np.einsum("gu,ug->g", rd[:, t, : t + 1], A[: t + 1])
-        B[t + 1] = B[t] - lr * np.einsum("ng,nk->gk", mean_F[t], latents) / samples @ easy
-        _push_on(Rd, Ro, rd, ro, t, lr)
-        Cd[:, t, : t + 1] = np.einsum("ngm,sngm->gs", F[t], F[: t + 1]) / (samples * M)
-        Cd[:, : t + 1, t] = Cd[:, t, : t + 1]
-        Co[t, :, : t + 1] = np.einsum("ng,snh->gsh", mean_F[t], mean_F[: t + 1]) / samples
-        Co[: t + 1, :, t] = Co[t, :, : t + 1].transpose(1, 2, 0)
-        Zc[t] = next_noise(Co[: t + 1, :, : t + 1], shared[:, : t + 1])
-        for g in range(2):
-            rest = Cd[g, : t + 1, : t + 1] - Co[: t + 1, g, : t + 1, g]
-            rest = rest + JITTER * np.diag(np.diagonal(Cd[g, : t + 1, : t + 1]))
-            factor = np.linalg.cholesky(rest)[-1]
-            Zi[t, :, g] = own[:, g * M : (g + 1) * M, : t + 1] @ factor
-    kept = slice(0, reached + 1)
-    broken = reached < steps
-    reasons = (f"descent diverges after step {reached}; lower the learning rate",) if broken else ()
+        work.force_responses(t)
+        work.advance(t)
+        work.draw_noise(t)
+    computed = slice(0, reached + 1)
+    diverged = reached < steps
+    reasons = (f"descent diverges after step {reached}; lower the learning rate",) if diverged else ()
     train, test = (
-        _mean(part[kept], name, reasons) for part, name in zip(losses, ("train loss", "test loss"), strict=True)
+        _mean(part[computed], name, reasons)
+        for part, name in zip(work.losses, ("train loss", "test loss"), strict=True)
     )
-    norm2 = (W[kept] ** 2).mean(axis=(1, 3))
-    status = Status.REFUSED if broken else Status.OK
+    norm2 = (work.W[computed] ** 2).mean(axis=(1, 3))
+    status = Status.REFUSED if diverged else Status.OK
     return WideTrajectory(
-        network, target, float(delta), float(lr), G[kept], latents, train, test, B[kept], norm2, status, reasons
+        network, target, float(delta), float(lr), work.G[computed], work.latents, train, test, work.overlap[computed],
+        norm2, status, reasons,
     )  # fmt: skip
 
 
-def _tangents(
-    Rd: np.ndarray, Ro: np.ndarray, Kd: np.ndarray, Ko: np.ndarray, pace: float
-) -> tuple[np.ndarray, np.ndarray]:
-    """∂V_j(t)/∂W_k(s) for k = j, shape (n, 2, units), and m times that averaged over a kind of k, (n, 2, units, 2).
+class _Workspace:
+    """The arrays of one run, filled step by step. Axes: t, s steps; n samples; g, h kinds of neurons; M units per kind.
 
-    Rd (2, u) and Ro (2, 2, u) are the responses from the steps u = s, …, t−1 to t, Kd (u, n, 2, units) and Ko
-    (u, n, 2, units, 2) what a push at s has done to F there; with no step between, V moves with W alone.
+    V, W, G: (t, n, g, M), what training and fresh examples see, and the Hessian's weights. ``force`` F: (t, n, g, M),
+    ``mean_force``: its mean over units, (t, n, g). ``own_*`` relate a neuron to itself, ``cross_*`` two neurons.
+    ``start`` A: (t, g), ``overlap`` B: (t, g, k). ``own_response`` R^d: (g, t, s), ``cross_response`` R^o:
+    (g, h, t, s), of the weights; ``own_reaction`` ρ^d and ``cross_reaction`` ρ^o the same, of the forces.
+    ``own_covariance``: (g, t, s) of F; ``shared_covariance``: (t, g, s, h) of its means. ``own_noise``: (t, n, g, M),
+    ``shared_noise``: (t, n, g). ``own_tangents[s]``: (t−s, n, g, M), ``cross_tangents[s]``: (t−s, n, g, M, h), what a
+    push at s does to F, the last axis being the kind that is pushed. ``losses``: (train and test, t, n).
     """
-    samples, _, units = Kd.shape[1:]
-    if not len(Kd):
-        return np.ones((samples, 2, units)), np.zeros((samples, 2, units, 2))
-    means_d, means_o = Kd.mean(axis=3), Ko.mean(axis=3)
-    own, others = np.empty((samples, 2, units)), np.empty((samples, 2, units, 2))
-    for g in range(2):
-        own[:, g] = -pace * np.tensordot(Rd[g], Kd[:, :, g], 1)
-        crowd = np.einsum("cu,unc->nc", Ro[g], means_d) + 0.5 * np.einsum("hu,unhc->nc", Ro[g], means_o)
-        others[:, g] = -pace * (np.tensordot(Rd[g], Ko[:, :, g], 1) + crowd[:, None])
-    return own, others
 
+    def __init__(
+        self, network: Network, target: Target, delta: float, lr: float, sizes: tuple[int, int, int], seed: int
+    ) -> None:
+        samples, steps, units = sizes
+        k = target.latents
+        self.functions = _compiled(network)
+        self.delta, self.lr, self.samples, self.units = delta, lr, samples, units
+        normals = stratified(samples, k + 1 + 2 * steps, seed)
+        rng = np.random.default_rng([seed, 1])
+        self.latents = normals[:, :k]
+        self.shared_shocks = normals[:, k + 1 :].reshape(samples, steps, 2)
+        self.own_shocks = rng.standard_normal((samples, 2 * units, steps)).astype(np.float32)
+        # both kinds start at the same places, so that f = 0 exactly
+        first = ndtri((np.arange(units) + rng.random((samples, units))) / units)
+        self.xi = np.stack([first, first], axis=1)
+        self.y, self.easy = labels(target, self.latents, normals[:, k]), target.easy @ target.easy.T
 
-def _push_on(Rd: np.ndarray, Ro: np.ndarray, rd: np.ndarray, ro: np.ndarray, t: int, lr: float) -> None:
-    """Fill in the responses of the weights at t + 1 from those up to t."""
-    for s in range(t):
-        u = slice(s + 1, t + 1)
-        Rd[:, t + 1, s] = Rd[:, t, s] - lr * np.einsum("gu,gu->g", rd[:, t, u], Rd[:, u, s])
-        change = np.einsum("gu,ghu->gh", rd[:, t, u], Ro[:, :, u, s])
-        change += np.einsum("ghu,hu->gh", ro[:, :, t, u], Rd[:, u, s])
-        change += 0.5 * np.einsum("gcu,chu->gh", ro[:, :, t, u], Ro[:, :, u, s])
-        Ro[:, :, t + 1, s] = Ro[:, :, t, s] - lr * change
-    Rd[:, t + 1, t] = 1.0
+        self.start, self.overlap = np.zeros((steps + 1, 2)), np.zeros((steps + 1, 2, k))
+        self.start[0] = network.initial_norm
+        self.own_response = np.zeros((2, steps + 1, steps + 1))
+        self.cross_response = np.zeros((2, 2, steps + 1, steps + 1))
+        self.own_reaction, self.cross_reaction = np.zeros((2, steps, steps)), np.zeros((2, 2, steps, steps))
+        self.own_covariance, self.shared_covariance = np.zeros((2, steps, steps)), np.zeros((steps, 2, steps, 2))
+        self.V, self.W = np.zeros((2, steps + 1, samples, 2, units))
+        self.G = np.zeros((steps + 1, samples, 2, units))
+        self.force, self.own_noise = np.zeros((2, steps, samples, 2, units))
+        self.shared_noise, self.mean_force = np.zeros((2, steps, samples, 2))
+        self.losses = np.zeros((2, steps + 1, samples))
+        self.unit_slope = self.loss_bend = np.empty(0)  # a σ' and ℓ'' at the present step
+        self.own_tangents = [np.zeros((steps - s, samples, 2, units)) for s in range(steps)]
+        self.cross_tangents = [np.zeros((steps - s, samples, 2, units, 2)) for s in range(steps)]
 
+    def preactivations(self, t: int) -> None:
+        """W(t) and V(t) of both kinds of neurons from what happened before t."""
+        lr, delta = self.lr, self.delta
+        for g in range(2):
+            own, cross = self.own_response[g, t, :t], self.cross_response[g, :, t, :t]
+            shared = np.einsum("s,sn->n", own, self.shared_noise[:t, :, g]) + 0.5 * np.einsum(
+                "hs,snh->n", cross, self.shared_noise[:t]
+            )
+            each = np.tensordot(own, self.own_noise[:t, :, g], 1)
+            self.W[t, :, g] = self.start[t, g] * self.xi[:, g] + (self.latents @ self.overlap[t, g])[:, None]
+            self.W[t, :, g] += lr / math.sqrt(delta) * (each + shared[:, None])
+            from_others = 0.5 * np.einsum("hs,snh->n", cross, self.mean_force[:t])
+            from_itself = np.tensordot(own, self.force[:t, :, g], 1)
+            self.V[t, :, g] = self.W[t, :, g] - lr / delta * (from_itself + from_others[:, None])
 
-def _unbounded(network: Network, target: Target, block: int) -> bool:
-    """Whether a_j ℓ'(f, y) σ'' keeps falling as f and y go far out, which they may once f is not zero."""
-    far = np.linspace(-FAR, FAR, 4001)
-    line = np.linspace(-FAR, FAR, 33)
-    z = np.stack(np.meshgrid(*[line] * target.latents), -1).reshape(-1, target.latents)
-    y = np.unique(labels(target, z, np.zeros(len(z))))
-    with float64():
-        bend = network.a_each[block] * np.asarray(network.activation.second(jnp.asarray(far)))
-        slopes = np.asarray(network.loss.first(jnp.asarray(far)[:, None], jnp.asarray(y)[None]))
-    inside = slopes[abs(far) <= NEAR]
-    near, out = (min(part.min() * bend.max(), part.max() * bend.min()) for part in (inside, slopes))
-    return bool(near - out > 0.1 * (1 + abs(near)))
+    def derivatives(self, t: int) -> bool:
+        """Losses, forces and curvatures at t; whether they are still finite. Forces are not kept at the last step."""
+        with float64():
+            parts = self.functions(jnp.asarray(self.V[t]), jnp.asarray(self.y))
+            self.losses[1, t] = np.asarray(self.functions(jnp.asarray(self.W[t]), jnp.asarray(self.y))[0])
+        self.losses[0, t], force, self.G[t], self.unit_slope, self.loss_bend = (np.asarray(part) for part in parts)
+        if not max(np.max(abs(force)), np.max(abs(self.G[t]))) < POLICY.diverged:  # also where it is NaN
+            return False
+        if t < len(self.force):
+            self.force[t], self.mean_force[t] = force, force.mean(axis=2)
+        return True
+
+    def force_responses(self, t: int) -> None:
+        """ρ^d(t, s) and ρ^o(t, s) for all s ≤ t, by the tangents of every example."""
+        slope = self.unit_slope
+        for s in range(t + 1):
+            own, cross = self._tangents(t, s)
+            # m ∂f/∂W of each kind
+            output = (slope * own).mean(axis=2) + 0.5 * np.einsum("nhm,nhmc->nc", slope, cross) / self.units
+            self.own_tangents[s][t - s] = self.G[t] * own
+            by_output = (self.loss_bend[:, None, None] * slope)[..., None] * output[:, None, None]
+            self.cross_tangents[s][t - s] = self.G[t][..., None] * cross + by_output
+            self.own_reaction[:, t, s] = self.own_tangents[s][t - s].mean(axis=(0, 2))
+            self.cross_reaction[:, :, t, s] = self.cross_tangents[s][t - s].mean(axis=(0, 2))
+
+    def _tangents(self, t: int, s: int) -> tuple[np.ndarray, np.ndarray]:
+        """∂V_j(t)/∂W_k(s) for k = j, shape (n, 2, units), and m times that averaged over a kind of k, (n, 2, units, 2).
+
+        With no step between s and t, V moves with W alone.
+        """
+        own_response, cross_response = self.own_response[:, t, s:t], self.cross_response[:, :, t, s:t]
+        before, crossed = self.own_tangents[s][: t - s], self.cross_tangents[s][: t - s]
+        shape = (self.samples, 2, self.units)
+        if s == t:
+            return np.ones(shape), np.zeros((*shape, 2))
+        mean_own, mean_cross = before.mean(axis=3), crossed.mean(axis=3)
+        own, cross = np.empty(shape), np.empty((*shape, 2))
+        pace = self.lr / self.delta
+        for g in range(2):
+            own[:, g] = -pace * np.tensordot(own_response[g], before[:, :, g], 1)
+            from_others = np.einsum("cu,unc->nc", cross_response[g], mean_own)
+            from_others = from_others + 0.5 * np.einsum("hu,unhc->nc", cross_response[g], mean_cross)
+            from_itself = np.tensordot(own_response[g], crossed[:, :, g], 1)
+            cross[:, g] = -pace * (from_itself + from_others[:, None])
+        return own, cross
+
+    def advance(self, t: int) -> None:
+        """A, B and the responses of the weights at t + 1."""
+        lr, A = self.lr, self.start
+        own, cross = self.own_response, self.cross_response
+        own_reaction, cross_reaction = self.own_reaction[:, t], self.cross_reaction[:, :, t]
+        A[t + 1] = A[t] - lr * np.einsum("gu,ug->g", own_reaction[:, : t + 1], A[: t + 1])
+        along_easy = lr * np.einsum("ng,nk->gk", self.mean_force[t], self.latents) / self.samples @ self.easy
+        self.overlap[t + 1] = self.overlap[t] - along_easy
+        for s in range(t):
+            u = slice(s + 1, t + 1)
+            own[:, t + 1, s] = own[:, t, s] - lr * np.einsum("gu,gu->g", own_reaction[:, u], own[:, u, s])
+            change = np.einsum("gu,ghu->gh", own_reaction[:, u], cross[:, :, u, s])
+            change += np.einsum("ghu,hu->gh", cross_reaction[:, :, u], own[:, u, s])
+            change += 0.5 * np.einsum("gcu,chu->gh", cross_reaction[:, :, u], cross[:, :, u, s])
+            cross[:, :, t + 1, s] = cross[:, :, t, s] - lr * change
+        own[:, t + 1, t] = 1.0
+
+    def draw_noise(self, t: int) -> None:
+        """The covariances of the forces up to t, and the noise of step t: one part per kind and one per neuron."""
+        own, shared, mean_force = self.own_covariance, self.shared_covariance, self.mean_force
+        now = slice(0, t + 1)
+        own[:, t, now] = np.einsum("ngm,sngm->gs", self.force[t], self.force[now]) / (self.samples * self.units)
+        own[:, now, t] = own[:, t, now]
+        shared[t, :, now] = np.einsum("ng,snh->gsh", mean_force[t], mean_force[now]) / self.samples
+        shared[now, :, t] = shared[t, :, now].transpose(1, 2, 0)
+        self.shared_noise[t] = next_noise(shared[now, :, now], self.shared_shocks[:, now])
+        for g in range(2):
+            rest = own[g, now, now] - shared[now, g, now, g]
+            rest = rest + JITTER * np.diag(np.diagonal(own[g, now, now]))
+            factor = np.linalg.cholesky(rest)[-1]
+            self.own_noise[t, :, g] = self.own_shocks[:, g * self.units : (g + 1) * self.units, now] @ factor
 
 
 def _mean(each: np.ndarray, name: str, reasons: tuple[str, ...]) -> Measurement:
-    error = each.std(axis=1, ddof=1) / math.sqrt(each.shape[1])
+    error = standard_error(each, axis=1)
     return Measurement(each.mean(axis=1), error, Status.REFUSED if reasons else Status.OK, reasons=reasons, name=name)
 
 
 @functools.lru_cache(maxsize=16)
-def _compiled(network: Network) -> Any:
+def _compiled(network: Network) -> Callable[[Array, Array], tuple[Array, ...]]:
     """Of V (n, 2, units) and y (n,): losses, F, G, a σ' and ℓ''."""
     a, b = np.asarray(network.a_each)[:, None], np.asarray(network.b_each)[:, None]
 
     def functions(V, y):
         prediction = (a * network.activation(V + b)).mean(axis=(1, 2))
         slope = network.loss.first(prediction, y)[:, None, None]
-        lean, bend = a * network.activation.first(V + b), a * network.activation.second(V + b)
-        return network.loss(prediction, y), slope * lean, slope * bend, lean, network.loss.second(prediction, y)
+        first, second = a * network.activation.first(V + b), a * network.activation.second(V + b)
+        return network.loss(prediction, y), slope * first, slope * second, first, network.loss.second(prediction, y)
 
     return jax.jit(functions)

@@ -25,13 +25,14 @@ import math
 import numpy as np
 from scipy.interpolate import RectBivariateSpline
 
-from phasecast.features.curvature.compiled import evaluate
+from phasecast.features.curvature.compiled import evaluate_batched
 from phasecast.features.curvature.curvature_law import CurvatureLaw
-from phasecast.features.curvature.quadrature import curvature_floor, gaussian_points, start_points
+from phasecast.features.curvature.lower_bound import curvature_floor
+from phasecast.features.curvature.quadrature import gaussian_points, start_points
 from phasecast.features.setting.network import Network
 from phasecast.features.setting.target import Target
 
-PLACES = 33  # of ℓ' and of κ in the table of f₁
+PLACES = 33  # grid points of ℓ' and of κ in the table of f₁, which a spline interpolates
 
 
 def wide_step_laws(
@@ -42,37 +43,39 @@ def wide_step_laws(
     norm, (a, _) = network.initial_norm, network.a_each
     b = network.b_each[0]
     x, share = gaussian_points(1, 0.2)
-    slope = _first(network, norm * x[:, 0] + b)
-    mean, along, square = (float(share @ part) for part in (slope, slope * x[:, 0] / norm, slope**2))
-    pull = evaluate(network.loss, "first", np.zeros(len(y)), y)
-    strength = math.sqrt(float(weights @ pull**2) / delta)
-    seen = (weights * pull) @ (z @ target.easy)
-    kappa = mean * (z @ target.easy @ seen + strength * noise[:, 1])
+    unit_slope = _first(network, norm * x[:, 0] + b)
+    mean, along, square = (float(share @ part) for part in (unit_slope, unit_slope * x[:, 0] / norm, unit_slope**2))
+    loss_slope = evaluate_batched(network.loss, "first", np.zeros(len(y)), y)
+    strength = math.sqrt(float(weights @ loss_slope**2) / delta)
+    along_easy = (weights * loss_slope) @ (z @ target.easy)
+    kappa = mean * (z @ target.easy @ along_easy + strength * noise[:, 1])
     spread = strength * math.sqrt(max(square - mean**2, 0.0))
-    drag = float(weights @ pull) * along
+    drag = float(weights @ loss_slope) * along
 
-    def moved(sign: float, V: np.ndarray, pull: np.ndarray | float, kappa: np.ndarray, xi: np.ndarray) -> np.ndarray:
-        return V - lr * sign * a * (pull * _first(network, V + b) / delta + drag * V + kappa + spread * xi)
+    def moved(
+        sign: float, V: np.ndarray, loss_slope: np.ndarray | float, kappa: np.ndarray, xi: np.ndarray
+    ) -> np.ndarray:
+        return V - lr * sign * a * (loss_slope * _first(network, V + b) / delta + drag * V + kappa + spread * xi)
 
     inner, inner_share = gaussian_points(2, 0.15)
     own, xi = np.tile(norm * inner[:, 0], PLACES), np.tile(inner[:, 1], PLACES)
-    grid_pull, grid_kappa = (np.linspace(part.min() - 1e-9, part.max() + 1e-9, PLACES) for part in (pull, kappa))
+    grid_slope, grid_kappa = (np.linspace(part.min() - 1e-9, part.max() + 1e-9, PLACES) for part in (loss_slope, kappa))
     common = np.repeat(grid_kappa, len(inner))
     table = np.zeros((PLACES, PLACES))
-    for row, p in enumerate(grid_pull):
+    for row, p in enumerate(grid_slope):
         for sign in (1.0, -1.0):
-            values = evaluate(network.activation, "", moved(sign, own, p, common, xi) + b)
+            values = evaluate_batched(network.activation, "", moved(sign, own, p, common, xi) + b)
             table[row] += sign * a / 2 * (values.reshape(PLACES, -1) @ inner_share)
-    output = RectBivariateSpline(grid_pull, grid_kappa, table).ev(pull, kappa)
-    after = evaluate(network.loss, "first", output, y)
+    output = RectBivariateSpline(grid_slope, grid_kappa, table).ev(loss_slope, kappa)
+    after = evaluate_batched(network.loss, "first", output, y)
     laws = []
     for block, sign in enumerate((1.0, -1.0)):
-        there = moved(sign, V[:, 0], pull, kappa, noise[:, 0])
-        G = sign * a * after * evaluate(network.activation, "second", there + b)
+        there = moved(sign, V[:, 0], loss_slope, kappa, noise[:, 0])
+        G = sign * a * after * evaluate_batched(network.activation, "second", there + b)
         floor = curvature_floor(network, target, block, moved=True)
         laws.append(CurvatureLaw(G, z @ target.hard, weights, floor, time=1.0, delta=delta, block=block))
     return tuple(laws)
 
 
 def _first(network: Network, u: np.ndarray) -> np.ndarray:
-    return evaluate(network.activation, "first", u)
+    return evaluate_batched(network.activation, "first", u)

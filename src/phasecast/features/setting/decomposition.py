@@ -1,4 +1,4 @@
-"""Which directions of the latent space can first-order information see?
+"""Which directions of the latent space are visible to first-order information?
 
 The easy subspace is built up: what E[z | y] spans, then what E[z | y, z along that] spans, until nothing is added. The
 rest is the maximal hard subspace: a hard U is orthogonal to every stage, because each conditions on less than
@@ -8,27 +8,27 @@ smoothing a signed measure with a Gaussian does not make it vanish.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import scipy.linalg
 
-from phasecast.features.curvature.compiled import evaluate
+from phasecast.features.curvature.compiled import evaluate_batched
+from phasecast.features.setting.expressions import Link
 
-REACH = 6.0  # standard deviations that a grid covers
-GRIDS = {1: (4001, 2801), 2: (401, 283), 3: (81, 57)}  # points an axis, for the result and for its check
+REACH = 6.0  # standard deviations that a grid covers; beyond lies a mass of 2e-9
+GRIDS = {1: (4001, 2801), 2: (401, 283), 3: (81, 57)}  # points per axis, for the result and for its check
 BINS = {0: (64, 1), 1: (32, 24), 2: (16, 12)}  # of y and of each known direction
-FLOOR = 1e-6  # rounding: a share of variance below this is none
+FLOOR = 1e-6  # share of variance treated as zero; chosen above the rounding of the bins, not derived
 
 
 @dataclass(frozen=True, eq=False)
 class Split:
     """Orthonormal bases of the easy and the hard latents, as columns.
 
-    ``signals`` are, in the order found, the shares of variance of the easy directions that (y, those before) explain;
-    ``left`` is the largest share found in the hard ones; a share below ``resolution`` cannot be told from none.
+    ``signals`` are the shares of variance of the easy directions that (y, those before) explain, in that order;
+    ``left`` is the largest share in the hard ones; a share below ``resolution`` cannot be distinguished from zero.
     """
 
     easy: np.ndarray
@@ -38,7 +38,7 @@ class Split:
     resolution: float
 
 
-def split_latents(link: Callable[[Any], Any], latents: int) -> Split:
+def split_latents(link: Link, latents: int) -> Split:
     """The maximal hard subspace of y = h(z), and the easy rest."""
     easy, hard = np.zeros((latents, 0)), np.eye(latents)
     signals: list[float] = []
@@ -47,18 +47,18 @@ def split_latents(link: Callable[[Any], Any], latents: int) -> Split:
         fine, coarse = (_explained(link, easy, hard, points) for points in GRIDS[latents])
         resolution = max(FLOOR, 5 * float(abs(fine - coarse).max()))
         shares, axes = np.linalg.eigh(fine)
-        seen = shares > resolution
-        left = float(abs(shares[~seen]).max(initial=0.0))
-        if not seen.any():
+        visible = shares > resolution
+        left = float(abs(shares[~visible]).max(initial=0.0))
+        if not visible.any():
             break
-        signals += [float(share) for share in shares[seen]]
+        signals += [float(share) for share in shares[visible]]
         turned = hard @ axes
-        easy = np.linalg.qr(np.hstack([easy, turned[:, seen]]))[0]
-        hard = turned[:, ~seen]
+        easy = np.linalg.qr(np.hstack([easy, turned[:, visible]]))[0]
+        hard = turned[:, ~visible]
     return Split(_upright(easy), _upright(hard), tuple(signals), left, resolution)
 
 
-def _explained(link: Callable[[Any], Any], easy: np.ndarray, hard: np.ndarray, points: int) -> np.ndarray:
+def _explained(link: Link, easy: np.ndarray, hard: np.ndarray, points: int) -> np.ndarray:
     """E[m mᵀ] with m = E[z_H | bin of (y, z_E)] on a grid along the present easy and hard axes, shape (r, r).
 
     The grid is symmetric under a change of sign along each axis, so that a symmetry along one gives zero exactly.
@@ -72,7 +72,7 @@ def _explained(link: Callable[[Any], Any], easy: np.ndarray, hard: np.ndarray, p
     weight /= weight.sum()
     kept = weight > 1e-12 * weight.max()
     along, weight = along[kept], weight[kept]
-    y = evaluate(link, "", along @ np.hstack([easy, hard]).T)
+    y = evaluate_batched(link, "", along @ np.hstack([easy, hard]).T)
     known = easy.shape[1]
     of_y, of_easy = BINS[known]
     place = _bins(y, weight, of_y)

@@ -11,24 +11,28 @@ import math
 import operator
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 from phasecast.core.errors import BadInput, unknown
 from phasecast.core.expressions import Operator, Reader, number, parse_expression, shortened
+from phasecast.core.types import Array
 
-LONGEST_TEXT = 500
-DEEPEST = 50
-HIGHEST_POWER = 20
-MOST_LATENTS = 3
+LONGEST_TEXT = 500  # characters; chosen: an expression that long is a mistake, and Python's parser is recursive
+DEEPEST = 50  # nested operations; chosen well below Python's recursion limit of 1000
+HIGHEST_POWER = 20  # chosen: 40^20, at the far end of the grids, is still a finite double
+MOST_LATENTS = 3  # the grids that split the latents into easy and hard grow like points^k
 _LATENT = re.compile(r"z([0-9]*)")
 HOW = "write a function of z, or of z1, z2, z3, like z**2 or tanh(z1)*z2"
 
 Link = Callable[[Any], Any]
+"""A JAX function from latents of shape (..., k) to labels of shape (...)."""
+
+Value: TypeAlias = "Array | float"
 Compiled = Callable[[dict[str, Any]], Any]
 
 
 def parse_link(text: str) -> tuple[Link, int]:
-    """The function of latents (..., k) that ``text`` writes, and k.
+    """The function of latents (..., k) that ``text`` describes, and k.
 
     >>> import numpy as np
     >>> link, latents = parse_link("z1*z2")
@@ -39,7 +43,7 @@ def parse_link(text: str) -> tuple[Link, int]:
     build = _Compiler().read(tree)
     latents = _latents(tree)
 
-    def link(z: Any) -> Any:
+    def link(z: Array) -> Array:
         import jax.numpy as jnp
 
         z = jnp.asarray(z)
@@ -114,7 +118,7 @@ class _Compiler(Reader[Compiled]):
         return BadInput(f"the target contains '{shortened(ast.unparse(node))}', which is not arithmetic", HOW)
 
 
-def _power(base: Any, exponent: float) -> Any:
+def _power(base: Value, exponent: float) -> Value:
     import jax.numpy as jnp
 
     whole = int(exponent) if exponent == int(exponent) else exponent  # (−2)^2.0 has no derivative in JAX
@@ -124,7 +128,7 @@ def _power(base: Any, exponent: float) -> Any:
 def _numpy(name: str) -> Callable[..., Any]:
     """A function of ``jax.numpy`` by name, looked up when it is first called."""
 
-    def applied(*arguments: Any) -> Any:
+    def applied(*arguments: Value) -> Value:
         import jax.numpy as jnp
 
         return getattr(jnp, name)(*arguments)
@@ -132,7 +136,7 @@ def _numpy(name: str) -> Callable[..., Any]:
     return applied
 
 
-def _smooth(name: str, *arguments: Any) -> Any:
+def _smooth(name: str, *arguments: Value) -> Value:
     import jax.numpy as jnp
 
     from phasecast.features.setting.functions import ACTIVATIONS
@@ -140,7 +144,7 @@ def _smooth(name: str, *arguments: Any) -> Any:
     return ACTIVATIONS[name](*(jnp.asarray(argument, float) for argument in arguments))
 
 
-def _relu(u: Any) -> Any:
+def _relu(u: Value) -> Value:
     import jax.numpy as jnp
 
     return jnp.maximum(u, 0)

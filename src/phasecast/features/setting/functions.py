@@ -1,4 +1,4 @@
-"""Which activations and losses are there? Smooth scalar functions by name, or the caller's own.
+"""Which activations and losses are available? Smooth scalar functions by name, or the caller's own.
 
 An activation is σ(u), a loss ℓ(prediction, label); both must have two derivatives, because the Hessian of the risk has
 the weights :math:`\\ell''\\sigma'^2 + \\ell'\\sigma''`. Derivatives are taken by ``jax.grad``.
@@ -10,17 +10,21 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
 from phasecast.core.errors import BadInput, unknown
 from phasecast.core.precision import float64
+from phasecast.core.types import Array
 
 Scalar = Callable[..., Any]
+"""A JAX function of one or two scalars."""
 
-PROBED = 6.0  # |u| up to which derivatives are checked
-STEPS = 4801  # points of that check; a step of 1/400
+Numbers: TypeAlias = "Array | float"
+
+PROBED = 6.0  # |u| up to which derivatives are checked: beyond it a Gaussian preactivation is rarer than 1e-8
+STEPS = 4801  # grid points of that check; a step of 1/400
 
 
 @dataclass(frozen=True)
@@ -30,14 +34,14 @@ class Activation:
     name: str
     function: Scalar = field(repr=False)
 
-    def __call__(self, u: Any) -> Any:
+    def __call__(self, u: Numbers) -> Any:
         return self.function(u)
 
-    def first(self, u: Any) -> Any:
+    def first(self, u: Numbers) -> Any:
         """σ'."""
         return _elementwise(self.function, 1)(u)
 
-    def second(self, u: Any) -> Any:
+    def second(self, u: Numbers) -> Any:
         """σ''."""
         return _elementwise(self.function, 2)(u)
 
@@ -49,14 +53,14 @@ class Loss:
     name: str
     function: Scalar = field(repr=False)
 
-    def __call__(self, prediction: Any, label: Any) -> Any:
+    def __call__(self, prediction: Numbers, label: Numbers) -> Any:
         return self.function(prediction, label)
 
-    def first(self, prediction: Any, label: Any) -> Any:
+    def first(self, prediction: Numbers, label: Numbers) -> Any:
         """ℓ'."""
         return _elementwise(self.function, 1)(prediction, label)
 
-    def second(self, prediction: Any, label: Any) -> Any:
+    def second(self, prediction: Numbers, label: Numbers) -> Any:
         """ℓ''."""
         return _elementwise(self.function, 2)(prediction, label)
 
@@ -206,7 +210,10 @@ def _elementwise(function: Scalar, derivatives: int) -> Scalar:
     return applied
 
 
-def _checked(one: Any) -> Any:
+Checked = TypeVar("Checked", Activation, Loss)
+
+
+def _checked(one: Checked) -> Checked:
     """Bad input unless the function is real, finite, and its slope is the integral of its second derivative.
 
     A jump of the slope (|r|, ReLU) is what automatic differentiation does not see and the Hessian would miss.

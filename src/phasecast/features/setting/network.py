@@ -1,7 +1,7 @@
 """What network is trained? f(x) = (1/m) Σ_j a_j σ(θ_jᵀx + b_j), with only the first layer trained.
 
 One neuron, a few (m ≤ 4), or a wide network whose a_j = ±a are balanced so that f = 0 at the start. All functions here
-are of preactivations V_j = θ_jᵀx and labels y, the only things through which an example enters:
+take preactivations V_j = θ_jᵀx and labels y, the only quantities through which an example enters:
 
 .. math:: F_j = a_j\\,\\ell'\\,\\sigma'(V_j + b_j), \\qquad
           G_j = \\tfrac{a_j^2}{m}\\,\\ell''\\,\\sigma'(V_j + b_j)^2 + a_j\\,\\ell'\\,\\sigma''(V_j + b_j)
@@ -14,12 +14,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from phasecast.core.errors import BadInput
-from phasecast.features.setting.functions import Activation, Loss, activation, loss
+from phasecast.core.types import Array
+from phasecast.features.setting.functions import Activation, Loss, Scalar, activation, loss
 
-WIDEST = 4
+if TYPE_CHECKING:
+    import jax
+
+WIDEST = 4  # neurons of a network that is not wide: the DMFT keeps m × m responses per pair of steps
 Width = int | Literal["wide"]
 
 
@@ -45,6 +49,18 @@ class Network:
     b: float | tuple[float, ...] = 0.0
     initial_norm: float = 1.0
 
+    if TYPE_CHECKING:  # names and functions are accepted; the fields hold what they stand for
+
+        def __init__(
+            self,
+            activation: str | Scalar | Activation,
+            loss: str | Scalar | Loss,
+            width: Width = 1,
+            a: float | tuple[float, ...] = 1.0,
+            b: float | tuple[float, ...] = 0.0,
+            initial_norm: float = 1.0,
+        ) -> None: ...
+
     def __post_init__(self) -> None:
         object.__setattr__(self, "activation", activation(self.activation))
         object.__setattr__(self, "loss", loss(self.loss))
@@ -61,7 +77,7 @@ class Network:
             if name == "a" and not all(numbers):
                 raise BadInput("a is zero", "a neuron needs a second-layer weight")
         if not (math.isfinite(self.initial_norm) and self.initial_norm > 0):
-            raise BadInput(f"the initial norm is {self.initial_norm}", "use a number > 0; 1 is the slides' choice")
+            raise BadInput(f"the initial norm is {self.initial_norm}", "use a number > 0; the slides use 1")
 
     @property
     def size(self) -> int:
@@ -81,7 +97,7 @@ class Network:
         """b_j of each of the ``size`` neurons."""
         return self.b if isinstance(self.b, tuple) else (float(self.b),) * self.size
 
-    def predict(self, V: Any) -> Any:
+    def predict(self, V: Array) -> jax.Array:
         """f from preactivations V of shape (..., m). A wide network is at its balanced start: f = 0."""
         import jax.numpy as jnp
 
@@ -90,14 +106,14 @@ class Network:
         a, b = jnp.asarray(self.a_each, V.dtype), jnp.asarray(self.b_each, V.dtype)
         return (a * self.activation(V + b)).sum(-1) / self.size
 
-    def force(self, V: Any, y: Any) -> Any:
+    def force(self, V: Array, y: Array) -> jax.Array:
         """F_j(V, y), shape (..., m): the risk's gradient in θ_j is the mean of F_j x / m."""
         import jax.numpy as jnp
 
         a, b = jnp.asarray(self.a_each, V.dtype), jnp.asarray(self.b_each, V.dtype)
         return a * self.loss.first(self.predict(V), y)[..., None] * self.activation.first(V + b)
 
-    def curvature(self, V: Any, y: Any) -> Any:
+    def curvature(self, V: Array, y: Array) -> jax.Array:
         """G_j(V, y), shape (..., m): the jth diagonal block of m·∇²Risk is the mean of G_j x xᵀ."""
         import jax.numpy as jnp
 

@@ -1,4 +1,4 @@
-"""What is to be learned? Labels y = h(z) + noise·ε of a few latents z = Θ*ᵀx, and which of them are hard to see.
+"""What is to be learned? Labels y = h(z) + noise·ε of a few latents z = Θ*ᵀx, and which of them are hard to learn.
 
 A subspace U of the latents is hard if :math:`\\mathbb E[P_U z \\mid y, P_U^\\perp z] = 0`: first-order information says
 nothing about it (Wang & Montanari 2026, "Structural decomposition").
@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Any
+from functools import cached_property, lru_cache
 
 import numpy as np
 
 from phasecast.core.errors import BadInput, unknown
-from phasecast.features.curvature.compiled import evaluate
+from phasecast.core.types import Array
+from phasecast.features.curvature.compiled import evaluate_batched
 from phasecast.features.setting.decomposition import Split, split_latents
 from phasecast.features.setting.expressions import HOW, MOST_LATENTS, Link, parse_link
 
@@ -50,13 +49,13 @@ class Target:
     noise: float = 0.0
     name: str = "your target"
 
-    def labels(self, z: Any, eps: Any = 0.0) -> Any:
+    def labels(self, z: Array, eps: Array | float = 0.0) -> Array:
         """y = h(z) + noise·ε for z of shape (..., k) and standard normal ε of shape (...)."""
         return self.link(z) + self.noise * eps
 
     @cached_property
     def split(self) -> Split:
-        """The easy and hard directions, and how small a signal the numerical test would have seen."""
+        """The easy and hard directions, and the smallest signal that the numerical test resolves."""
         return split_latents(self.link, self.latents)
 
     @property
@@ -73,7 +72,7 @@ class Target:
         return hash((id(self.link), self.latents, self.noise, self.name))
 
 
-def target(choice: str | Callable[[Any], Any] | Target, *, latents: int | None = None, noise: float = 0.0) -> Target:
+def target(choice: str | Link | Target, *, latents: int | None = None, noise: float = 0.0) -> Target:
     """A target from an expression (``"z**2"``, ``"z1*z2"``), the name of a preset, or a JAX function of (..., k).
 
     Expressions are parsed, never run as code. ``latents`` is needed for a function only.
@@ -87,36 +86,43 @@ def target(choice: str | Callable[[Any], Any] | Target, *, latents: int | None =
         if noise not in (0.0, choice.noise) or latents not in (None, choice.latents):
             raise BadInput(
                 f"the target '{choice.name}' has noise {choice.noise:g} and {choice.latents} latents already",
-                "say otherwise where it is made, in target(…)",
+                "set them where it is made, in target(…)",
             )
         return choice
     if not (isinstance(noise, int | float) and math.isfinite(noise) and noise >= 0):
         raise BadInput(f"the noise is {noise}", "give its standard deviation, ≥ 0")
     if isinstance(choice, str):
-        try:
-            link, found = parse_link(PRESETS.get(choice, choice))
-        except BadInput:
-            if difflib.get_close_matches(choice, PRESETS):
-                raise unknown("target", choice, PRESETS) from None
-            raise
-        if latents not in (None, found):
-            raise BadInput(f"{latents} latents for '{choice}'", f"it has {found}")
-        return _checked(Target(link, found, float(noise), choice), HOW)
+        parsed = _from_text(choice, float(noise))
+        if latents not in (None, parsed.latents):
+            raise BadInput(f"{latents} latents for '{choice}'", f"it has {parsed.latents}")
+        return parsed
     if not callable(choice):
         raise BadInput(f"the target is a {type(choice).__name__}", HOW)
     if latents is None:
-        raise BadInput("how many latents the function takes is not given", "give latents=1, 2 or 3")
+        raise BadInput("the number of latents of the function is missing", "pass latents=1, 2 or 3")
     if isinstance(latents, bool) or not isinstance(latents, int) or not 1 <= latents <= MOST_LATENTS:
         raise BadInput(f"{latents} latents", f"use 1 to {MOST_LATENTS}")
     how = f"take latents of shape (…, {latents}) and give labels of shape (…), like lambda z: z[..., 0] ** 2"
     return _checked(Target(choice, latents, float(noise), getattr(choice, "__name__", "your target")), how)
 
 
+@lru_cache(maxsize=64)
+def _from_text(text: str, noise: float) -> Target:
+    """The same object for the same text, so that what is compiled for a target is compiled once."""
+    try:
+        link, latents = parse_link(PRESETS.get(text, text))
+    except BadInput:
+        if difflib.get_close_matches(text, PRESETS):
+            raise unknown("target", text, PRESETS) from None
+        raise
+    return _checked(Target(link, latents, noise, text), HOW)
+
+
 def _checked(one: Target, how: str) -> Target:
     """Bad input unless h gives one finite number per point and is not constant."""
     z = np.random.default_rng(0).normal(size=(257, one.latents))
     try:
-        values = evaluate(one.link, "", z)
+        values = evaluate_batched(one.link, "", z)
     except Exception as error:
         raise BadInput(f"the target '{one.name}' fails ({type(error).__name__}: {error})", how) from error
     if values.shape != (257,):

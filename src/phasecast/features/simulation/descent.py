@@ -1,12 +1,12 @@
-"""What does gradient descent itself do? Full batches of n = δd Gaussian examples, and the Hessian it meets on its way.
+"""What does gradient descent itself do? Full batches of n = δd Gaussian examples, and the Hessian along its path.
 
 .. math:: \\Theta(t+1) = \\Theta(t) - \\eta\\, \\nabla \\tfrac1n \\sum_i \\ell(f(\\Theta^\\top x_i), y_i)
           = \\Theta(t) - \\tfrac{\\eta}{n} X^\\top g(X\\Theta(t), y)
 
-Θ_* is the first k coordinate axes, no restriction for Gaussian inputs. A step is two products with X, in single
-precision by NumPy's BLAS (XLA's products of a matrix and a vector are slower on a CPU); test losses are exact averages
-over fresh examples, not samples of them. With ``decoupled`` data the hard part of the latents in the labels is drawn
-apart from X; see :mod:`phasecast.features.curvature.decoupled`.
+Θ_* is the first k coordinate axes, without loss of generality for Gaussian inputs. A step is two products with X, in
+single precision by NumPy's BLAS (XLA's products of a matrix and a vector are slower on a CPU); test losses are averages
+over the law of fresh examples, not over samples. With ``decoupled`` data the hard part of the latents in the labels is
+drawn independently of X; see :mod:`phasecast.features.curvature.decoupled`.
 """
 
 from __future__ import annotations
@@ -18,20 +18,23 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
+from numpy.typing import ArrayLike
 
 from phasecast.core.errors import BadInput, whole_number
 from phasecast.core.results import Measurement, Status
-from phasecast.features.curvature.per_example import check_step, compiled, few_units, fresh_loss, labels
+from phasecast.core.statistics import mean_of
+from phasecast.features.curvature.per_example import check_step, compiled_derivative, few_units, fresh_loss, labels
+from phasecast.features.policy import SIMULATION
 from phasecast.features.setting.network import Network
 from phasecast.features.setting.target import Target
+from phasecast.features.setting.target import target as as_target
 
-MOST_MEMORY = 6e9  # bytes of X
-LANCZOS = 60  # vectors that eigsh keeps; an outlier near the edge needs many
+LANCZOS = 60  # vectors that eigsh keeps: an outlier near the edge needs more than its default of 20
 
 
 @dataclass(frozen=True, eq=False)
 class Data:
-    """Training examples and what they are to teach.
+    """Training examples, their labels and the initial weights.
 
     Parameters
     ----------
@@ -60,7 +63,7 @@ class Descent:
 
     Parameters
     ----------
-    times: shape (p,), the steps at which it was looked at.
+    times: shape (p,), the recorded steps.
     train, test: shape (p,), losses.
     overlap: shape (p, m, k), Θ(t)ᵀΘ_*.
     gram: shape (p, m, m), Θ(t)ᵀΘ(t).
@@ -83,13 +86,14 @@ class Descent:
 
 
 def draw_data(
-    network: Network, target: Target, delta: float, dimension: int, *, seed: int = 0, decoupled: bool = False
+    network: Network, target: str | Target, delta: float, dimension: int, *, seed: int = 0, decoupled: bool = False
 ) -> Data:
     """n = δd examples in d dimensions, and weights to start from, uniform on the sphere of the initial norm."""
     check_step(delta, 1.0)
+    target = as_target(target)
     m, k = few_units(network), target.latents
     d, n = whole_number("dimension", dimension, k + 1), round(delta * dimension)
-    if n < 1 or 4.0 * n * d > MOST_MEMORY:
+    if n < 1 or 4.0 * n * d > SIMULATION.most_memory:
         raise BadInput(f"{n} examples in {d} dimensions need {4e-9 * n * d:.1f} GB", "use a smaller dimension or δ")
     rng = np.random.default_rng(seed)
     theta = rng.standard_normal((d, m))
@@ -115,64 +119,63 @@ def descend(
 
     Parameters
     ----------
-    record: the steps to look at, rising; all of them if not given. A look costs an average over fresh examples.
+    record: the steps to record, in increasing order; defaults to all. Each costs an average over fresh examples.
     project: put each unit back on the sphere of the initial norm after a step.
 
     >>> from phasecast.features.setting.network import Network
-    >>> from phasecast.features.setting.target import target
-    >>> data = draw_data(Network("gelu", "pseudo-huber"), target("z**2"), delta=5, dimension=40)
+    >>> data = draw_data(Network("gelu", "pseudo-huber"), "z**2", delta=5, dimension=40)
     >>> run = descend(data, lr=0.5, steps=20, record=[0, 20])
     >>> bool(run.train[1] < run.train[0])
     True
     """
     check_step(data.delta, lr)
     whole_number("steps", steps, 0)
-    looks = list(range(steps + 1)) if record is None else [int(step) for step in record]
-    if not looks or looks != sorted(set(looks)) or looks[0] < 0 or looks[-1] > steps:
-        raise BadInput("the steps to record are not rising from 0 on", f"give steps from 0 to {steps}")
+    recorded = list(range(steps + 1)) if record is None else [int(step) for step in record]
+    if not recorded or recorded != sorted(set(recorded)) or recorded[0] < 0 or recorded[-1] > steps:
+        raise BadInput("the steps to record must be rising from 0 on", f"give steps from 0 to {steps}")
     network, target, k = data.network, data.target, data.target.latents
     y = jnp.asarray(data.y, jnp.float32)
-    losses = compiled(network, "losses")
-    wanted, seen = set(looks), []
-    broken, theta = False, data.theta
-    for t, theta, V in walk(data, lr, looks[-1], project=project):
+    losses = compiled_derivative(network, "losses")
+    wanted, rows = set(recorded), []
+    diverged, theta = False, data.theta
+    for t, theta, V in walk(data, lr, recorded[-1], project=project):
         if t not in wanted:
             continue
         overlap, gram = theta[:k].T.astype(float), theta.T.astype(float) @ theta.astype(float)
         train = float(np.asarray(losses(V, y), dtype=float).mean())
-        broken = not (math.isfinite(train) and np.isfinite(gram).all())
-        if broken:
+        diverged = not (math.isfinite(train) and np.isfinite(gram).all())
+        if diverged:
             break
-        seen.append((t, train, fresh_loss(network, target, gram, overlap), overlap, gram))
-    reasons = ("the weights are not finite; lower the learning rate",) if broken else ()
-    if not seen:
+        rows.append((t, train, fresh_loss(network, target, gram, overlap), overlap, gram))
+    reasons = ("the weights are not finite; lower the learning rate",) if diverged else ()
+    if not rows:
         nothing = np.empty(0)
         return Descent(nothing, nothing, nothing, nothing, nothing, theta, Status.REFUSED, reasons)
-    times, train, test, overlaps, grams = (np.asarray(part) for part in zip(*seen, strict=True))
-    return Descent(times, train, test, overlaps, grams, theta, Status.REFUSED if broken else Status.OK, reasons)
+    times, train, test, overlaps, grams = (np.asarray(part) for part in zip(*rows, strict=True))
+    return Descent(times, train, test, overlaps, grams, theta, Status.REFUSED if diverged else Status.OK, reasons)
 
 
 def walk(data: Data, lr: float, steps: int, *, project: bool = False) -> Iterator[tuple[int, np.ndarray, Any]]:
     """The steps of gradient descent one by one: t, the weights (d, m), and XΘ as a JAX array (n, m)."""
     X, n = data.X, len(data.X)
     y = jnp.asarray(data.y, jnp.float32)
-    pull = compiled(data.network, "pull")
+    gradient = compiled_derivative(data.network, "gradient")
     theta = data.theta.astype(np.float32)
     for t in range(steps + 1):
-        with np.errstate(over="ignore", invalid="ignore"):  # who looks at the weights sees that they are not finite
+        with np.errstate(over="ignore", invalid="ignore"):  # descend checks that they are finite
             V = jnp.asarray(X @ theta)
         yield t, theta, V
         if t == steps:
             return
         with np.errstate(over="ignore", invalid="ignore"):
-            theta = theta - np.float32(lr / n) * (X.T @ np.asarray(pull(V, y)))
+            theta = theta - np.float32(lr / n) * (X.T @ np.asarray(gradient(V, y)))
             if project:
                 theta *= np.float32(data.network.initial_norm) / np.linalg.norm(theta, axis=0)
 
 
 def simulate(
     network: Network,
-    target: Target,
+    target: str | Target,
     delta: float,
     lr: float,
     steps: int,
@@ -187,24 +190,22 @@ def simulate(
     sign is the draw's. Errors are standard errors over draws.
     """
     numbers = range(whole_number("seeds", seeds, 2)) if isinstance(seeds, int) else list(seeds)
-    runs = []
+    target, runs = as_target(target), []
     for number in numbers:
         data = draw_data(network, target, delta, dimension, seed=number)
         runs.append(descend(data, lr, steps, record=record))
-    broken = [run for run in runs if run.status is Status.REFUSED]
-    if broken:
-        nothing = Measurement(math.nan, 0.0, Status.REFUSED, error_kind="seeds", reasons=broken[0].reasons)
+    diverged = [run for run in runs if run.status is Status.REFUSED]
+    if diverged:
+        nothing = Measurement.refused(*diverged[0].reasons, error_kind="seeds")
         return dict.fromkeys(("train", "test", "gram", "overlap"), nothing)
     parts = {name: [getattr(run, name) for run in runs] for name in ("train", "test", "gram", "overlap")}
     parts["overlap"] = [abs(part) for part in parts["overlap"]]
     return {name: over_draws(values, name) for name, values in parts.items()}
 
 
-def over_draws(values: Any, name: str = "") -> Measurement:
-    """The mean over the first axis with its standard error."""
-    each = np.asarray(values, dtype=float)
-    error = each.std(axis=0, ddof=1) / math.sqrt(len(each))
-    return Measurement(each.mean(axis=0), error, error_kind="seeds", name=name)
+def over_draws(values: ArrayLike, name: str = "") -> Measurement:
+    """The mean over the first axis, one draw each, with its standard error."""
+    return mean_of(values, "seeds", name)
 
 
 @dataclass(frozen=True, eq=False)
@@ -226,13 +227,13 @@ class Extremes:
 def lowest_curvatures(data: Data, theta: np.ndarray, count: int = 3, *, highest: bool = False) -> Extremes:
     """Extreme eigenpairs of the Hessian m∇²Risk at weights (d, m) by Lanczos, from products with X alone.
 
-    With decoupled data the hard directions are none of X's, and the overlaps mean nothing.
+    With decoupled data X does not contain the hard directions, and the overlaps are meaningless.
     """
     from scipy.sparse.linalg import LinearOperator, eigsh
 
     (n, d), m = data.X.shape, data.theta.shape[1]
     V = data.X @ theta.astype(np.float32)
-    H = m * np.asarray(compiled(data.network, "stiffness")(jnp.asarray(V), jnp.asarray(data.y, jnp.float32)))
+    H = m * np.asarray(compiled_derivative(data.network, "hessian")(jnp.asarray(V), jnp.asarray(data.y, jnp.float32)))
 
     def product(vector: np.ndarray) -> np.ndarray:
         moved = data.X @ vector.reshape(d, m).astype(np.float32)
@@ -240,9 +241,9 @@ def lowest_curvatures(data: Data, theta: np.ndarray, count: int = 3, *, highest:
 
     operator = LinearOperator((d * m, d * m), matvec=product, dtype=np.float32)  # pyright: ignore[reportCallIssue]
     start = np.random.default_rng(0).standard_normal(d * m).astype(np.float32)
-    kept = min(d * m - 1, max(LANCZOS, 2 * count + 1))
+    vectors_kept = min(d * m - 1, max(LANCZOS, 2 * count + 1))
     which = "LA" if highest else "SA"
-    values, vectors = eigsh(operator, k=count, which=which, v0=start, ncv=kept, tol=1e-5)  # pyright: ignore[reportArgumentType]
+    values, vectors = eigsh(operator, k=count, which=which, v0=start, ncv=vectors_kept, tol=1e-5)  # pyright: ignore[reportArgumentType]
     order = np.argsort(values)
     units = vectors[:, order].T.reshape(count, d, m)
     hard = np.einsum("kr,ckm->crm", data.target.hard, units[:, : data.target.latents])

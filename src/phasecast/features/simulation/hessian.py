@@ -3,51 +3,51 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from phasecast.core.results import Status
-from phasecast.features.setting.network import Network
-from phasecast.features.setting.target import Target
+from phasecast.features.policy import SIMULATION
 from phasecast.features.simulation.descent import descend, draw_data, lowest_curvatures
 
-LOOKED_AT = 4  # lowest eigenvalues
+if TYPE_CHECKING:
+    from phasecast.features.threshold_result import SimulationTable
+    from phasecast.features.threshold_search import ThresholdQuestion
+
+LOWEST = 4  # eigenvalues that Lanczos computes: an outlier, one along the weights, and the edge of the bulk
 END = 400  # steps that stand for t = ∞
-ALONG = 0.2  # squared overlap with the weights from which a vector is the other block's
-POINTS = 0.05  # overlap² from which an eigenvector of finite d counts as pointing to the hard directions
 
 
-def measured_spectrum(
-    network: Network, target: Target, delta: float, lr: float, time: float, dimension: int, seeds: int
-) -> dict[str, Any]:
+def measured_spectrum(question: ThresholdQuestion, delta: float, dimension: int) -> SimulationTable:
     """The lowest eigenvalue whose vector is nearest to the hard directions, and the lowest of the others, over draws.
 
-    In d dimensions every vector has some overlap: below 0.05 there is no outlier to speak of. ``edge`` is the lowest
+    In d dimensions every vector has some overlap: below 0.05 it does not count as an outlier. ``edge`` is the lowest
     eigenvalue whose vector points neither there nor along the weights themselves; it lies above the bulk's edge by an
     amount of order d^{−2/3}.
     """
-    steps = END if math.isinf(time) else int(time)
+    steps = END if math.isinf(question.time) else int(question.time)
+    hard = question.target.hard
+    table: dict[str, Any] = {"dimension": dimension, "steps": steps, "seeds": question.seeds}
     edges, outliers, overlaps, cosines = [], [], [], []
-    for seed in range(seeds):
-        data = draw_data(network, target, delta, dimension, seed=seed)
-        run = descend(data, lr, steps, record=[steps])
+    for seed in range(question.seeds):
+        data = draw_data(question.network, question.target, delta, dimension, seed=seed)
+        run = descend(data, question.lr, steps, record=[steps])
         if run.status is Status.REFUSED:
-            return {"dimension": dimension, "steps": steps, "seeds": seeds, "edge": None, "outlier": None,
-                    "overlap2": None, "diverged": list(run.reasons)}  # fmt: skip
-        found = lowest_curvatures(data, run.theta, LOOKED_AT)
-        best = int(np.argmax(found.overlap2))
-        seen = found.overlap2[best] > POINTS
-        bulk = (found.overlap2 <= POINTS) & (found.weights2 <= ALONG)
-        edges.append(found.values[bulk].min(initial=math.inf))
-        outliers.append(found.values[best] if seen else math.nan)
-        overlaps.append(found.overlap2[best])
-        cosines.append(float(run.cosine(target.hard)[-1]))
-    table: dict[str, Any] = {"dimension": dimension, "steps": steps, "seeds": seeds}
-    most = 2 * int(np.isfinite(outliers).sum()) > seeds
+            diverged = {"edge": None, "outlier": None, "overlap2": None, "diverged": list(run.reasons)}
+            return cast("SimulationTable", {**table, **diverged})
+        lowest = lowest_curvatures(data, run.theta, LOWEST)
+        best = int(np.argmax(lowest.overlap2))
+        points = lowest.overlap2[best] > SIMULATION.pointing
+        bulk = (lowest.overlap2 <= SIMULATION.pointing) & (lowest.weights2 <= SIMULATION.along_weights)
+        edges.append(lowest.values[bulk].min(initial=math.inf))
+        outliers.append(lowest.values[best] if points else math.nan)
+        overlaps.append(lowest.overlap2[best])
+        cosines.append(float(run.cosine(hard)[-1]))
+    most = 2 * int(np.isfinite(outliers).sum()) > question.seeds
     for name, values in (("edge", edges), ("outlier", outliers), ("overlap2", overlaps), ("cosine", cosines)):
-        kept = np.asarray(values)[np.isfinite(values)]
-        shown = kept.size > 1 and (most or name not in ("outlier",))
-        table[name] = float(kept.mean()) if shown else None
-        table[f"{name}_error"] = float(kept.std(ddof=1) / math.sqrt(kept.size)) if shown else None
-    return table
+        finite = np.asarray(values)[np.isfinite(values)]
+        shown = finite.size > 1 and (most or name != "outlier")
+        table[name] = float(finite.mean()) if shown else None
+        table[f"{name}_error"] = float(finite.std(ddof=1) / math.sqrt(finite.size)) if shown else None
+    return cast("SimulationTable", table)

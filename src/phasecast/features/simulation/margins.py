@@ -1,4 +1,4 @@
-"""Where does an outlier appear, if all we have is the margin on a grid of δ for some seeds?
+"""Where does an outlier appear, given only the margin on a grid of δ for some seeds?
 
 The margin is the least eigenvalue of Ψ at min(0, edge), negative where the Hessian has an informative outlier; see
 :mod:`phasecast.features.hessian_spectrum`. Decoupled descent gives it at any time and also for variants of gradient
@@ -14,18 +14,17 @@ from dataclasses import replace
 import numpy as np
 
 from phasecast.core.errors import BadInput, Refused
-from phasecast.core.results import Measurement, Status
+from phasecast.core.results import Measurement
 from phasecast.features.curvature.curvature_law import CurvatureLaw
 from phasecast.features.curvature.decoupled import decoupled
 from phasecast.features.hessian_spectrum import hessian_spectrum
+from phasecast.features.policy import SIMULATION
 from phasecast.features.setting.network import Network
 from phasecast.features.setting.target import Target
 
-CLIPPED_AT = 1e-3  # the quantile to which G is raised where it has no lower bound
 
-
-def bounded(law: CurvatureLaw, clip: float = CLIPPED_AT) -> CurvatureLaw:
-    """The law itself, or where G is unbounded below, with G raised to its ``clip`` quantile."""
+def bounded(law: CurvatureLaw, clip: float = SIMULATION.clipped_quantile) -> CurvatureLaw:
+    """The law itself, or with G raised to its ``clip`` quantile where it is unbounded below."""
     if law.lowest > -math.inf:
         return law
     return replace(law, lowest=float(law.G.min())).clipped(law.quantile(clip))
@@ -56,7 +55,7 @@ def decoupled_margins(
 
 
 def first_crossing(deltas: Sequence[float], margins: np.ndarray, name: str = "δ*") -> Measurement:
-    """The least δ of a rising grid at which the mean margin (seeds, δ) turns negative, by a straight line in ln δ.
+    """The smallest δ of an increasing grid at which the mean margin (seeds, δ) is negative, by a line in ln δ.
 
     The error is that of the margin over seeds divided by the slope, both from the four points around, and at least
     that of the line, a tenth of the spacing. Refused where the margin does not change sign on the grid.
@@ -66,23 +65,25 @@ def first_crossing(deltas: Sequence[float], margins: np.ndarray, name: str = "δ
     """
     x, each = np.log(np.asarray(deltas, dtype=float)), np.atleast_2d(np.asarray(margins, dtype=float))
     if each.shape[1] != len(x) or len(x) < 2 or not (np.diff(x) > 0).all():
-        raise BadInput("margins need a rising grid of at least two δ", "give margins of shape (seeds, δ)")
+        raise BadInput("margins need an increasing grid of at least two δ", "give margins of shape (seeds, δ)")
     mean = each.mean(axis=0)
     turns = [i for i in range(len(x) - 1) if mean[i] >= 0 > mean[i + 1]]
     if mean[0] < 0 or not turns:
         if mean[0] < 0:
-            reason = f"there is an outlier at δ = {deltas[0]:g} already; look at smaller δ"
+            reason = f"there already is an outlier at δ = {deltas[0]:g}; add smaller δ"
         elif not np.isfinite(mean).all():
             reason = "descent diverges at some δ; lower the learning rate"
         else:
-            reason = f"no outlier up to δ = {deltas[-1]:g}; look at larger δ"
-        return Measurement(math.nan, 0.0, Status.REFUSED, error_kind="seeds", reasons=[reason], name=name)
+            reason = f"no outlier up to δ = {deltas[-1]:g}; add larger δ"
+        return Measurement.refused(reason, error_kind="seeds", name=name, policy=SIMULATION.plain())
     i = turns[0]
     step = x[i + 1] - x[i]
     share = mean[i] / (mean[i] - mean[i + 1])
-    near = slice(max(i - 1, 0), i + 3)  # two points alone would give a slope and a spread that are too noisy
+    near = slice(max(i - 1, 0), i + 3)  # two points alone would give too noisy a slope and spread
     slope = abs(np.polyfit(x[near], mean[near], 1)[0])
     spread = math.sqrt(each[:, near].var(axis=0, ddof=1).mean() / len(each)) if len(each) > 1 else 0.0
     off = math.hypot(1 - share, share) * spread / slope
     place = math.exp(x[i] + share * step)
-    return Measurement(place, place * max(off, step / 10), error_kind="seeds", name=name)
+    resolution = step / SIMULATION.crossing_resolution
+    kind = "resolution" if resolution > off else "seeds"
+    return Measurement(place, place * max(off, resolution), error_kind=kind, name=name, policy=SIMULATION.plain())

@@ -14,20 +14,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.optimize import minimize
 
 from phasecast.core.errors import BadInput, whole_number
 from phasecast.core.results import Measurement, Status
+from phasecast.core.statistics import weighted_line
+from phasecast.features.policy import SIMULATION
 from phasecast.features.setting.network import Network
 from phasecast.features.setting.target import Target
 from phasecast.features.simulation.descent import Data, draw_data, walk
 
-LEVEL = 0.5
-PER_LOG = 50.0  # c of the horizon
-LOOK_EVERY = 5  # steps between looks at the cosine
+LEVEL = 0.5  # the cosine that is a success on the slides of Wang & Montanari 2026
+PER_LOG = 50.0  # c of the horizon; chosen, not derived
+CHECK_EVERY = 5  # steps between evaluations of the cosine, small against the horizon; chosen
 
 
 def horizon(dimension: int, lr: float, per_log: float = PER_LOG) -> int:
@@ -45,7 +47,7 @@ def first_success(data: Data, lr: float, steps: int, *, level: float = LEVEL, pr
     if not hard.size:
         raise BadInput(f"the target '{data.target.name}' has no hard direction", "use an even one, like z**2")
     for t, theta, _ in walk(data, lr, steps, project=project):
-        if t % LOOK_EVERY and t != steps:
+        if t % CHECK_EVERY and t != steps:
             continue
         lengths = np.linalg.norm(theta, axis=0)
         if not np.isfinite(lengths).all():
@@ -55,9 +57,9 @@ def first_success(data: Data, lr: float, steps: int, *, level: float = LEVEL, pr
     return math.inf
 
 
-def successes(
+def successes(  # wide signature: public keywords of a set of runs
     network: Network,
-    target: Target,
+    target: str | Target,
     delta: float,
     lr: float,
     *,
@@ -67,9 +69,9 @@ def successes(
     level: float = LEVEL,
     project: bool = False,
 ) -> np.ndarray:
-    """:func:`first_success` of several draws of examples and weights, shape (seeds,), up to T(d) if not given."""
+    """:func:`first_success` of several draws of examples and weights, shape (seeds,); ``steps`` defaults to T(d)."""
     if not 0 < level < 1:
-        raise BadInput(f"a cosine of {level:g} is no success", "use a level between 0 and 1")
+        raise BadInput(f"invalid level {level:g}", "use a cosine between 0 and 1")
     last = horizon(dimension, lr) if steps is None else whole_number("steps", steps, 1)
     numbers = range(whole_number("seeds", seeds, 1)) if isinstance(seeds, int) else seeds
     return np.array(
@@ -82,13 +84,11 @@ def successes(
     )
 
 
-def half_success(deltas: Sequence[float], won: Any, tried: Any) -> Measurement:
+def half_success(deltas: Sequence[float], won: ArrayLike, tried: ArrayLike) -> Measurement:
     """δ₅₀ of one dimension from successes and tries at each δ, by maximum likelihood.
 
-    Refused where the δ tried do not hold it.
-
-    Where the change is sharper than the grid the width is held at a quarter of its spacing, and the error is that of a
-    place known to lie between two neighbours.
+    Refused where it lies outside of the δ tried. Where the rise is sharper than the grid its width is held at a quarter
+    of the spacing, and the error is that of a point known to lie between two neighbours.
 
     >>> print(half_success([2, 4, 8, 16], [0, 1, 7, 8], [8, 8, 8, 8]).status)
     ok
@@ -99,12 +99,18 @@ def half_success(deltas: Sequence[float], won: Any, tried: Any) -> Measurement:
         np.asarray(tried, dtype=float),
     )
     if not (x.ndim == 1 and x.shape == wins.shape == all_.shape and len(x) >= 2 and (np.diff(x) > 0).all()):
-        raise BadInput("success needs rising δ with as many counts", "give at least two δ, their successes and tries")
+        raise BadInput("success needs rising δ and as many counts", "pass at least two δ, their successes and tries")
     share = wins / all_
     diagnostics = {"share": share, "tried": all_}
+
+    def refused(reason: str) -> Measurement:
+        return Measurement.refused(
+            reason, error_kind="seeds", name="δ₅₀", diagnostics=diagnostics, policy=SIMULATION.plain()
+        )
+
     if share.max() < 0.5 or share.min() > 0.5:
         where = f"above {deltas[-1]:g}" if share.max() < 0.5 else f"below {deltas[0]:g}"
-        return _unknown(f"half of the runs succeed only {where}; try δ there", diagnostics)
+        return refused(f"half of the runs succeed only {where}; add δ there")
     spacing = float(np.median(np.diff(x)))
 
     def unlikely(unknowns: np.ndarray) -> float:
@@ -112,22 +118,22 @@ def half_success(deltas: Sequence[float], won: Any, tried: Any) -> Measurement:
         return float((wins * np.logaddexp(0, -drive) + (all_ - wins) * np.logaddexp(0, drive)).sum())
 
     crossing = float(np.interp(0.5, np.maximum.accumulate(share), x))
-    bounds = [(x[0] - spacing, x[-1] + spacing), (math.log(spacing / 4), math.log(np.ptp(x) + spacing))]
-    found = minimize(unlikely, [crossing, math.log(spacing)], bounds=bounds, method="L-BFGS-B")
-    place, width = float(found.x[0]), math.exp(float(found.x[1]))
+    bounds = [
+        (x[0] - spacing, x[-1] + spacing),
+        (math.log(SIMULATION.sharpest_width * spacing), math.log(np.ptp(x) + spacing)),
+    ]
+    fit = minimize(unlikely, [crossing, math.log(spacing)], bounds=bounds, method="L-BFGS-B")
+    place, width = float(fit.x[0]), math.exp(float(fit.x[1]))
     if not x[0] <= place <= x[-1]:
-        return _unknown("success does not pass one half between the δ tried; try others, or more runs", diagnostics)
+        return refused("success does not cross one half between the δ tried; add others, or more runs")
     weight = 1 / (1 + np.exp(-(x - place) / width))
     information = float((all_ * weight * (1 - weight)).sum()) / width**2
-    sharper = width < 1.01 * spacing / 4  # at its bound
-    error = max(information**-0.5, spacing / math.sqrt(12) if sharper else 0.0)
+    sharper = width < 1.01 * SIMULATION.sharpest_width * spacing  # at its bound
+    over_runs, resolution = information**-0.5, spacing / math.sqrt(12) if sharper else 0.0
     value = math.exp(place)
-    return Measurement(value, value * error, Status.OK, {**diagnostics, "width": width}, error_kind="seeds", name="δ₅₀")
-
-
-def _unknown(reason: str, diagnostics: dict[str, Any]) -> Measurement:
     return Measurement(
-        math.nan, 0.0, Status.REFUSED, diagnostics, error_kind="seeds", reasons=[reason], name="δ₅₀"
+        value, value * max(over_runs, resolution), diagnostics={**diagnostics, "width": width}, name="δ₅₀",
+        error_kind="resolution" if resolution > over_runs else "seeds", policy=SIMULATION.plain(),
     )  # fmt: skip
 
 
@@ -136,29 +142,26 @@ def finite_size(dimensions: Sequence[int], places: Sequence[Measurement]) -> Mea
 
     A warning with fewer than four dimensions or where neither line fits.
     """
-    kept = [(d, one) for d, one in zip(dimensions, places, strict=True) if one.status is not Status.REFUSED]
-    if len({d for d, _ in kept}) < 2:
-        reasons = ["fewer than two dimensions have a δ₅₀; try other δ, or more dimensions"]
-        return Measurement(math.nan, 0.0, Status.REFUSED, error_kind="seeds", reasons=reasons, name="δ₅₀(∞)")
-    d = np.array([d for d, _ in kept], dtype=float)
-    y = np.array([float(np.asarray(one.value)) for _, one in kept])
-    s = np.array([float(np.asarray(one.error)) for _, one in kept])
-    found = {}
-    for name, x in (("d^(-1/2)", d**-0.5), ("1/ln d", 1 / np.log(d))):
-        design = np.stack([np.ones_like(x), x], axis=1) / s[:, None]
-        covariance = np.linalg.inv(design.T @ design)
-        line = covariance @ design.T @ (y / s)
-        found[name] = (line[0], math.sqrt(covariance[0, 0]), line[1], float(((design @ line - y / s) ** 2).sum()))
-    ends = np.array([one[0] for one in found.values()])
-    statistical = max(one[1] for one in found.values())
+    known = [(d, one) for d, one in zip(dimensions, places, strict=True) if one.status is not Status.REFUSED]
+    if len({d for d, _ in known}) < 2:
+        reason = "fewer than two dimensions have a δ₅₀; try other δ, or more dimensions"
+        return Measurement.refused(reason, error_kind="seeds", name="δ₅₀(∞)", policy=SIMULATION.plain())
+    d = np.array([d for d, _ in known], dtype=float)
+    y, errors = [float(one) for _, one in known], [float(one.error) for _, one in known]
+    lines = {name: weighted_line(x, y, errors) for name, x in (("d^(-1/2)", d**-0.5), ("1/ln d", 1 / np.log(d)))}
+    ends = [line.intercept for line in lines.values()]
+    statistical = max(line.intercept_error for line in lines.values())
     reasons = []
-    if len(kept) < 4:
-        reasons.append(f"{len(kept)} dimensions cannot tell how δ₅₀ moves with d; add larger ones")
-    if len(kept) > 2 and min(one[3] for one in found.values()) > 3 * (len(kept) - 2) + 3:
-        reasons.append("neither line fits; the δ₅₀ bend: add larger dimensions")
-    diagnostics = {name: {"limit": one[0], "slope": one[2], "chi2": one[3]} for name, one in found.items()}
-    status = Status.WARNING if reasons else Status.OK
-    error = math.hypot(statistical, abs(ends[0] - ends[1]) / 2)
+    if len(known) < SIMULATION.fewest_dimensions:
+        reasons.append(f"{len(known)} dimensions cannot determine how δ₅₀ changes with d; add larger ones")
+    largest = SIMULATION.largest_chi_squared * (len(known) - 2 + 1)
+    if len(known) > 2 and min(line.chi_squared for line in lines.values()) > largest:
+        reasons.append("neither line fits, δ₅₀ is curved; add larger dimensions")
+    diagnostics = {
+        name: {"limit": line.intercept, "slope": line.slope, "chi2": line.chi_squared} for name, line in lines.items()
+    }
     return Measurement(
-        float(ends.mean()), error, status, diagnostics, error_kind="seeds", reasons=reasons, name="δ₅₀(∞)"
-    )
+        float(np.mean(ends)), math.hypot(statistical, abs(ends[0] - ends[1]) / 2),
+        Status.WARNING if reasons else Status.OK, diagnostics, error_kind="seeds", reasons=reasons, name="δ₅₀(∞)",
+        policy=SIMULATION.plain(),
+    )  # fmt: skip

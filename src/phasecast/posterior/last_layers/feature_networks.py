@@ -1,8 +1,8 @@
-"""Networks f = h ∘ g whose last layers can be Bayesian: g finds features, h(x̃) = B x̃' with x̃' = A x̃ or ReLU(A x̃).
+"""Which networks have Bayesian last layers? f = h ∘ g: g computes features, h(x̃) = B x̃' with x̃' = A x̃ or ReLU(A x̃).
 
 g is a feedforward ReLU block from 3 inputs to 3 features with hidden layers of 5 units ("Deep learning is singular, and
-that's good", section 5); A and B have no bias. Inputs are columns, shape (3, n), and rows beyond a dataset's size are
-masked, so that datasets of every size train side by side in one compiled loop.
+that's good", section 5); A and B have no bias. Inputs are columns, shape (3, n), and columns beyond a dataset's size
+are masked, so that datasets of every size train together in one compiled loop.
 """
 
 from __future__ import annotations
@@ -10,11 +10,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-INPUTS, OUTPUTS, FEATURES, HIDDEN = 3, 3, 3, 5
-RANK = 3  # rows of A
-Array = Any
+from phasecast.core.types import Array, Key
+
+INPUTS, OUTPUTS, FEATURES, HIDDEN = 3, 3, 3, 5  # the paper's, section 5; HIDDEN is the width of the layers of g
+RANK = 3  # rows of A, the paper's
+
+Carry = tuple["Weights", "Weights"]
+"""Weights and velocities of SGD."""
+Step = Callable[[Carry, Array, Array, Array], Carry]
+"""One step of SGD on x, y and mask."""
 
 
 class Weights(NamedTuple):
@@ -26,7 +32,7 @@ class Weights(NamedTuple):
 
 
 class Training(NamedTuple):
-    """SGD on mean |y − f(x)|² + decay/2 |w|², as PyTorch does it. ``batch`` None takes all rows at once."""
+    """SGD on mean |y − f(x)|² + decay/2 |w|², as in PyTorch; ``batch`` defaults to all rows."""
 
     epochs: int = 5000
     lr: float = 1e-3
@@ -36,13 +42,13 @@ class Training(NamedTuple):
 
 
 def activate(activation: str, x: Array) -> Array:
-    """What stands between A and B."""
+    """The activation between A and B."""
     import jax
 
     return jax.nn.relu(x) if activation == "relu" else x
 
 
-def draw_weights(key: Array, hidden_layers: int) -> Weights:
+def initial_weights(key: Key, hidden_layers: int) -> Weights:
     """PyTorch's default initialisation: every entry uniform within 1/√(incoming)."""
     import jax
 
@@ -71,15 +77,17 @@ def head(A: Array, B: Array, activation: str, x: Array) -> Array:
     return B @ activate(activation, A @ x)
 
 
-def network(weights: Weights, activation: str, x: Array) -> Array:
+def outputs(weights: Weights, activation: str, x: Array) -> Array:
     """f(x) = h(g(x)), shape (outputs, n)."""
     return head(weights.A, weights.B, activation, features(weights, x))
 
 
-def train(key: Array, start: Weights, x: Array, y: Array, mask: Array, activation: str, how: Training) -> Weights:
-    """SGD from ``start``; ``x`` and ``y`` are (3, rows), ``mask`` (rows,) is one for rows that are there.
+def train_weights(
+    key: Key, start: Weights, x: Array, y: Array, mask: Array, activation: str, training: Training
+) -> Weights:
+    """SGD from ``start``; ``x`` and ``y`` are (3, rows), ``mask`` (rows,) is one for observations and zero elsewhere.
 
-    With ``how.batch`` every epoch goes through all rows in a new order; the last batch may be smaller.
+    With ``training.batch`` every epoch goes through all rows in a new order; the last batch may be smaller.
     """
     import jax
     import jax.numpy as jnp
@@ -88,28 +96,30 @@ def train(key: Array, start: Weights, x: Array, y: Array, mask: Array, activatio
 
     def gradient(weights: Weights, x: Array, y: Array, mask: Array) -> Weights:
         def loss(weights: Weights) -> Array:
-            misfit = jnp.sum((network(weights, activation, x) - y) ** 2, axis=0)
+            misfit = jnp.sum((outputs(weights, activation, x) - y) ** 2, axis=0)
             return jnp.sum(mask * misfit) / jnp.maximum(mask.sum(), 1)
 
         return jax.grad(loss)(weights)
 
-    def step(carry: tuple[Weights, Weights], x: Array, y: Array, mask: Array) -> tuple[Weights, Weights]:
+    def step(carry: Carry, x: Array, y: Array, mask: Array) -> Carry:
         weights, velocity = carry
         slope = gradient(weights, x, y, mask)
-        velocity = jax.tree.map(lambda v, g, w: how.momentum * v + g + how.decay * w, velocity, slope, weights)
-        return jax.tree.map(lambda w, v: w - how.lr * v, weights, velocity), velocity
+        velocity = jax.tree.map(
+            lambda v, g, w: training.momentum * v + g + training.decay * w, velocity, slope, weights
+        )
+        return jax.tree.map(lambda w, v: w - training.lr * v, weights, velocity), velocity
 
     carry = (start, jax.tree.map(jnp.zeros_like, start))
-    epoch = _whole(step, x, y, mask) if how.batch is None else _batches(step, x, y, mask, how.batch)
-    keys = jax.random.split(key, how.epochs)
+    epoch = _whole(step, x, y, mask) if training.batch is None else _batches(step, x, y, mask, training.batch)
+    keys = jax.random.split(key, training.epochs)
     return jax.lax.scan(lambda carry, key: (epoch(carry, key), None), carry, keys)[0][0]
 
 
-def _whole(step: Callable[..., Any], x: Array, y: Array, mask: Array) -> Callable[[Any, Array], Any]:
+def _whole(step: Step, x: Array, y: Array, mask: Array) -> Callable[[Carry, Key], Carry]:
     return lambda carry, key: step(carry, x, y, mask)
 
 
-def _batches(step: Callable[..., Any], x: Array, y: Array, mask: Array, batch: int) -> Callable[[Any, Array], Any]:
+def _batches(step: Step, x: Array, y: Array, mask: Array, batch: int) -> Callable[[Carry, Key], Carry]:
     """An epoch of minibatches: rows in random order with the missing ones last; batches of missing rows do nothing."""
     import jax
     import jax.numpy as jnp
@@ -117,15 +127,15 @@ def _batches(step: Callable[..., Any], x: Array, y: Array, mask: Array, batch: i
     rows = x.shape[1]
     count = -(-rows // batch)
 
-    def epoch(carry: Any, key: Array) -> Any:
+    def epoch(carry: Carry, key: Key) -> Carry:
         order = jnp.argsort(jnp.where(mask > 0, jax.random.uniform(key, (rows,)), 2.0))
         order = jnp.pad(order, (0, count * batch - rows), constant_values=rows).reshape(count, batch)
         taken = (order < rows) * mask[jnp.minimum(order, rows - 1)]
 
-        def one(carry: Any, some: tuple[Array, Array]) -> tuple[Any, None]:
-            index, there = some
-            moved = step(carry, x[:, index], y[:, index], there)
-            return jax.tree.map(lambda new, old: jnp.where(there.sum() > 0, new, old), moved, carry), None
+        def one(carry: Carry, some: tuple[Array, Array]) -> tuple[Carry, None]:
+            index, present = some
+            moved = step(carry, x[:, index], y[:, index], present)
+            return jax.tree.map(lambda new, old: jnp.where(present.sum() > 0, new, old), moved, carry), None
 
         return jax.lax.scan(one, carry, (order, taken))[0]
 

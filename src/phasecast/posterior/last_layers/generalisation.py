@@ -3,23 +3,29 @@
 .. math:: G(n) = \\mathrm{KL}(q(y|x) \\| \\hat q_n(y|x)), \\qquad E_n G(n) \\approx \\lambda/n \\;(+\\, G_\\infty)
 
 over datasets, for the trained network itself (MAP), for its last layer or last two layers made Bayesian, and for their
-Laplace approximations ("Deep learning is singular, and that's good", section 5, Tables 1 and 3-5). All datasets of all
-sizes are computed side by side.
+Laplace approximations ("Deep learning is singular, and that's good", section 5, Tables 1 and 3-5). Datasets of all
+sizes are computed together.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from phasecast.core.errors import BadInput, unknown, whole_number
+from phasecast.core.policy import Policy, rule
 from phasecast.core.results import Measurement, Status
+from phasecast.core.statistics import standard_error
+from phasecast.core.types import Array, Key
 from phasecast.posterior.last_layers import feature_networks as nets
 from phasecast.posterior.last_layers import last_layer_posteriors as last
+
+if TYPE_CHECKING:
+    pass
 
 METHODS = {
     "map": "MAP",
@@ -28,13 +34,28 @@ METHODS = {
     "laplace-last": "last layer, Laplace",
     "laplace-two": "last two layers, Laplace",
 }
-"""Every way to predict, and its words."""
+"""Every way to predict, and its name in tables and figures."""
 PROTOCOLS = ("corrected", "published", "transposed")
 PAPER_SIZES = tuple(int(n) for n in np.rint(np.logspace(2.3, 3.0, 10)))
-LARGEST_RHAT = 1.05
-AT_ONCE = 50  # datasets side by side: about half a gigabyte of predictions
-PRINTED_DRAWS, PRINTED_TEST = 1000, 1000  # of the published Laplace approximations, and the inputs we judge them on
-PRINTED_SCALE = 0.2  # of the entries of A₀ and B₀ in the published script's truth without g
+AT_ONCE = 50  # datasets computed together: about half a gigabyte of predictions
+PRINTED_DRAWS = 1000  # of the Laplace approximations, as in the published script
+PRINTED_TEST = 1000  # inputs for those approximations: ours, fewer than ``test`` because every draw predicts on each
+PRINTED_SCALE = 0.2  # standard deviation of the entries of A₀ and B₀ in the published script's truth without g
+
+
+@dataclass(frozen=True)
+class LastLayerPolicy(Policy):
+    """Thresholds of :func:`generalisation_curves`."""
+
+    largest_rhat: float = rule(
+        1.05,
+        "chosen, not derived: split R-hat of two chains of about 100 draws exceeds the usual 1.01 by noise alone; the "
+        "error over datasets is much larger than that of the chains",
+    )
+    most_undetermined: int = rule(0, "a Laplace approximation needs data that determine all directions of the Hessian")
+
+
+POLICY = LastLayerPolicy()
 
 
 @dataclass(frozen=True)
@@ -43,18 +64,18 @@ class Setting:
 
     Parameters
     ----------
-    layers: hidden layers of g as the paper counts them; there is one more.
+    layers: hidden layers of g in the paper's counting, which leaves out one.
     activation: between A and B, ``"identity"`` or ``"relu"``.
     realisable: whether the truth is such a network, or h alone.
-    training: how MAP is found.
-    protocol: ``"corrected"``; or ``"published"``, with the mistakes of the published script, to see what they do; or
-        ``"transposed"``, with the first of them alone. There the last layer stands on features x̃ᵀA in place of A x̃;
-        with the identity A and B are those of a second head, which is there for ReLU and was never trained; Laplace
-        has the Hessian of the mean of |y − f|² and of the weight decay (of the latter alone for the untrained head),
-        takes A and B for their transposes, leaves ReLU out, and averages densities that underflow; without g the
-        truth is linear with entries 0.2 N(0, 1).
-    test: inputs that the error is averaged over.
-    warmup, draws: HMC trajectories that adapt, and draws of A, of each of two chains.
+    training: how MAP is trained.
+    protocol: ``"corrected"``; ``"published"``, with the mistakes of the published script, to see their effect; or
+        ``"transposed"``, with only the first of them. In the published script the last layer uses features x̃ᵀA in
+        place of A x̃; with the identity, A and B are those of a second head, which is meant for ReLU and never trained;
+        Laplace uses the Hessian of the mean of |y − f|² and of the weight decay (only of the latter for the untrained
+        head), transposes A and B, leaves out ReLU, and averages densities that underflow; without g the truth is
+        linear with entries 0.2 N(0, 1).
+    test: number of inputs that the error is averaged over.
+    warmup, draws: HMC trajectories that adapt, and draws of A, per chain; there are two chains.
     """
 
     layers: int = 1
@@ -83,7 +104,7 @@ class Setting:
 class GeneralisationCurve(Measurement):
     """E_n G(n) over n, with the standard error over datasets.
 
-    ``sizes`` (size,); ``errors`` (size, dataset): G of every dataset, NaN where there is no prediction.
+    ``sizes`` (size,); ``errors`` (size, dataset): G of every dataset, NaN if there is no prediction.
     """
 
     sizes: np.ndarray = field(default_factory=lambda: np.empty(0))
@@ -96,7 +117,7 @@ class GeneralisationCurve(Measurement):
         """
         mean, error = np.asarray(self.estimate, dtype=float), np.asarray(self.error, dtype=float)
         if len(self.sizes) < 2 + intercept:
-            raise BadInput(f"{len(self.sizes)} sizes do not make a line", f"use at least {2 + intercept}")
+            raise BadInput(f"{len(self.sizes)} sizes are too few to make a line", f"use at least {2 + intercept}")
         design = np.stack([1 / self.sizes] + [np.ones(len(self.sizes))] * intercept, axis=1)
         inverse = np.linalg.pinv(design)
         finite = bool(np.isfinite(mean).all())
@@ -117,9 +138,8 @@ class GeneralisationCurve(Measurement):
         )
 
     def less(self, other: GeneralisationCurve) -> Measurement:
-        """E_n [G − G of ``other``] on the same datasets, which share most of what is random."""
-        difference = self.errors - other.errors
-        mean, error = _mean(difference)
+        """E_n [G − G of ``other``] on the same datasets, where most of the noise cancels."""
+        mean, error = _mean(self.errors - other.errors)
         refused = [one for one in (self, other) if one.status is Status.REFUSED]
         return Measurement(
             mean,
@@ -127,16 +147,16 @@ class GeneralisationCurve(Measurement):
             Status.REFUSED if refused else Status.OK,
             reasons=[reason for one in refused for reason in one.reasons],
             error_kind="datasets",
-            name=f"G of {self.name} less {other.name}",
+            name=f"G of {self.name} minus {other.name}",
         )
 
 
 def generalisation_curves(
     setting: Setting | None = None, sizes: Sequence[int] = PAPER_SIZES, datasets: int = 30, *, seed: int = 0
 ) -> dict[str, GeneralisationCurve]:
-    """E_n G(n) of every method, by its name in :data:`METHODS`; minutes for the paper's sizes and thirty datasets.
+    """E_n G(n) of every method, by its key in :data:`METHODS`; minutes for the paper's sizes and thirty datasets.
 
-    ``generalisation_curves(table_setting("1a"), sizes=(200, 1000))["map"].slope()`` is what Table 1(a) has for MAP.
+    ``generalisation_curves(table_setting("1a"), sizes=(200, 1000))["map"].slope()`` is the slope of MAP in Table 1(a).
     """
     setting = setting or Setting()
     at_once = max(1, AT_ONCE // max(len(sizes), 1))
@@ -147,17 +167,17 @@ def generalisation_curves(
 def study(
     setting: Setting, sizes: Sequence[int], datasets: int, *, seed: int = 0, at_once: int = 10, first: int = 0
 ) -> Iterator[dict[str, np.ndarray]]:
-    """G of every method on ``at_once`` datasets after the other, from number ``first`` on; arrays (size, dataset).
+    """G of every method, ``at_once`` datasets at a time, from number ``first`` on; arrays (size, dataset).
 
-    Besides the methods: ``undetermined`` directions for Laplace, ``rhat`` of the distance between draws and MAP,
-    and ``divergent`` trajectories. A dataset is the same whatever is computed beside it, for the same largest size.
+    Besides the methods: ``undetermined`` directions for Laplace, ``rhat`` of the distance between draws and MAP, and
+    ``divergent`` trajectories. A dataset does not depend on ``at_once`` and ``first``, only on the largest size.
     """
     import jax
 
     whole_number("datasets", datasets, 2)
     whole_number("at_once", at_once, 1)
     if len(sizes) < 1 or any(whole_number("a size", int(n), 4) != n for n in sizes):
-        raise BadInput(f"sizes are {tuple(sizes)}", "give integers from 4 on")
+        raise BadInput(f"invalid sizes {tuple(sizes)}", "give integers ≥ 4")
     compiled = _compiled(setting, max(sizes))
     for start in range(first, datasets, at_once):
         numbers = range(start, min(start + at_once, datasets))
@@ -169,81 +189,96 @@ def study(
             ]
         )
         rows = np.repeat(np.asarray(sizes), len(numbers))
-        found = compiled(keys, rows)
-        yield {name: np.asarray(value, dtype=float).reshape(len(sizes), -1) for name, value in found.items()}
+        columns = compiled(keys, rows)
+        yield {name: np.asarray(value, dtype=float).reshape(len(sizes), -1) for name, value in columns.items()}
 
 
-def curves(setting: Setting, sizes: Sequence[int], found: Mapping[str, np.ndarray]) -> dict[str, GeneralisationCurve]:
-    """The means over datasets of what :func:`study` finds, refused where we would not defend them."""
-    answers = {}
-    for name, words in METHODS.items():
-        errors = np.asarray(found[name], dtype=float)
+Columns = Mapping[str, np.ndarray]
+"""What :func:`study` yields, joined over datasets: arrays (size, dataset) by name."""
+
+
+def curves(
+    setting: Setting, sizes: Sequence[int], columns: Columns, policy: LastLayerPolicy = POLICY
+) -> dict[str, GeneralisationCurve]:
+    """The means over datasets of what :func:`study` yields, with a status by the policy."""
+    by_method = {}
+    for name, label in METHODS.items():
+        errors = np.asarray(columns[name], dtype=float)
         mean, error = _mean(errors)
-        status, reasons = _judged(setting, name, found)
-        answers[name] = GeneralisationCurve(
+        status, reasons = _judged(setting, name, columns, policy)
+        by_method[name] = GeneralisationCurve(
             mean,
             error,
             status,
-            _diagnostics(name, found),
+            _diagnostics(name, columns),
             error_kind="datasets",
             reasons=reasons,
-            name=words,
+            name=label,
+            policy=policy.plain(),
             sizes=np.asarray(sizes),
             errors=errors,
         )
-    return answers
+    return by_method
 
 
 def _mean(errors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Mean and its standard error over datasets."""
     with np.errstate(invalid="ignore"):
-        return errors.mean(axis=1), errors.std(axis=1, ddof=1) / np.sqrt(errors.shape[1])
+        return errors.mean(axis=1), standard_error(errors, axis=1)
 
 
-def _diagnostics(name: str, found: Mapping[str, np.ndarray]) -> dict[str, Any]:
+def _diagnostics(name: str, columns: Columns) -> dict[str, float]:
     if name == "two":
-        rhat = np.asarray(found["rhat"])
-        return {"largest_rhat": float(rhat.max()), "divergent": float(np.sum(found["divergent"]))}
+        rhat = np.asarray(columns["rhat"])
+        return {"largest_rhat": float(rhat.max()), "divergent": float(np.sum(columns["divergent"]))}
     if name == "laplace-two":
-        return {"undetermined_directions": float(np.mean(found["undetermined"]))}
+        return {"undetermined_directions": float(np.mean(columns["undetermined"]))}
     return {}
 
 
-def _judged(setting: Setting, name: str, found: Mapping[str, np.ndarray]) -> tuple[Status, list[str]]:
-    if name == "laplace-two" and np.any(np.asarray(found["undetermined"]) > 0):
-        mean = float(np.mean(found["undetermined"]))
+def _judged(setting: Setting, name: str, columns: Columns, policy: LastLayerPolicy) -> tuple[Status, list[str]]:
+    if name == "laplace-two" and np.any(np.asarray(columns["undetermined"]) > policy.most_undetermined):
+        mean = float(np.mean(columns["undetermined"]))
         return Status.REFUSED, [
             f"the Hessian is singular: in {mean:.1f} of {2 * nets.RANK * nets.FEATURES} directions on average the data "
-            "say less than the prior, so there is no Laplace approximation; sample the posterior instead"
+            "determine less than the prior, so there is no Laplace approximation; sample the posterior instead"
         ]
-    failed = int(np.sum(~np.isfinite(np.asarray(found[name], dtype=float))))
+    failed = int(np.sum(~np.isfinite(np.asarray(columns[name], dtype=float))))
     if failed and setting.protocol != "published":
         return Status.REFUSED, [
-            f"{failed} of {np.size(found[name])} datasets have no finite error: training diverged, so lower the "
+            f"{failed} of {np.size(columns[name])} datasets have no finite error: training diverged, so lower the "
             "learning rate"
         ]
     reasons = []
     mistaken = {"published": ("last", "laplace-last", "laplace-two"), "transposed": ("last",)}
     if name in mistaken.get(setting.protocol, ()):
-        reasons.append("computed with mistakes of the published script: use protocol='corrected' for the real numbers")
+        reasons.append("computed with mistakes of the published script: use protocol='corrected' for correct numbers")
     if name == "two":
-        bad = int(np.sum(~(np.asarray(found["rhat"]) <= LARGEST_RHAT)))
+        bad = int(np.sum(~(np.asarray(columns["rhat"]) <= policy.largest_rhat)))
         if bad:
             reasons.append(
-                f"the chains of {bad} of {np.size(found['rhat'])} datasets disagree (R-hat > {LARGEST_RHAT}): take "
-                "more draws"
+                f"the chains of {bad} of {np.size(columns['rhat'])} datasets disagree (R-hat > {policy.largest_rhat}): "
+                "use more draws"
             )
     return (Status.WARNING if reasons else Status.OK), reasons
 
 
 @lru_cache(maxsize=8)  # one compilation for all parts of a study
-def _compiled(setting: Setting, rows: int) -> Any:
+def _compiled(setting: Setting, rows: int) -> Callable[[Array, Array], dict[str, Array]]:
     import jax
 
     return jax.jit(jax.vmap(lambda key, n: _dataset(key, n, setting, rows)))
 
 
-def _dataset(key: Any, n: Any, setting: Setting, rows: int) -> dict[str, Any]:
+class _NewPoints(NamedTuple):
+    """Where predictions are tested: features of the inputs, f₀ there, and the noise of one y per input."""
+
+    features: Array
+    truth: Array
+    noise: Array
+
+
+def _dataset(key: Key, n: Array, setting: Setting, rows: int) -> dict[str, Array]:
     """Draw a truth and n data from it, train, predict: G of every method."""
     import jax
     import jax.numpy as jnp
@@ -258,77 +293,82 @@ def _dataset(key: Any, n: Any, setting: Setting, rows: int) -> dict[str, Any]:
     truth = _truth(draw_key, setting, test)
     noise = jax.random.normal(next(keys), truth.shape)
 
-    start = nets.draw_weights(next(keys), setting.layers + 1)
-    weights = nets.train(next(keys), start, x, y, mask, act, setting.training)
+    start = nets.initial_weights(next(keys), setting.layers + 1)
+    weights = nets.train_weights(next(keys), start, x, y, mask, act, setting.training)
     inner, outer = nets.features(weights, x), nets.features(weights, test)
     A = weights.A
     y = y * mask
 
-    found = {"map": last.point_error(nets.network(weights, act, test), truth)}
+    errors = {"map": last.point_error(nets.outputs(weights, act, test), truth)}
     published = setting.protocol == "published"
-    taken = nets.draw_weights(next(keys), 0) if published and act == "identity" else weights
-    seen = A if setting.protocol == "corrected" else taken.A.T
-    z, z_test = (nets.activate(act, seen @ some) for some in (inner, outer))
-    found["last"] = last.normal_error(*last.last_layer(z * mask, y).predict(z_test), truth)
+    taken = nets.initial_weights(next(keys), 0) if published and act == "identity" else weights
+    first = A if setting.protocol == "corrected" else taken.A.T
+    z, z_test = (nets.activate(act, first @ some) for some in (inner, outer))
+    errors["last"] = last.normal_error(*last.last_layer(z * mask, y).predict(z_test), truth)
 
     starts = jnp.stack([A, jax.random.normal(next(keys), A.shape)])
-    density = last.log_density(act, inner, y, mask)
+    sample = last.Sample(inner, y, mask)
+    density = last.log_posterior_of_A(act, sample)
     draws, divergent = jax.vmap(lambda key, start: last.sample_A(key, start, density, setting.warmup, setting.draws))(
         jax.random.split(next(keys)), starts
     )
-    mixture = last.two_layers(draws.reshape(-1, *A.shape), act, inner, y, mask, outer)
-    found["two"] = last.mixture_error(mixture, truth, noise)
-    away = jnp.mean((mixture.mean - nets.network(weights, act, test)) ** 2, axis=(1, 2))
-    found["rhat"], found["divergent"] = _rhat(away.reshape(2, -1)), divergent.sum()
+    mixture = last.two_layers(draws.reshape(-1, *A.shape), act, sample, outer)
+    errors["two"] = last.mixture_error(mixture, truth, noise)
+    away = jnp.mean((mixture.mean - nets.outputs(weights, act, test)) ** 2, axis=(1, 2))
+    errors["rhat"], errors["divergent"] = _rhat(away.reshape(2, -1)), divergent.sum()
     laplace = _printed_laplace if published else _laplace
-    return {**found, **laplace(next(keys), setting, taken, inner, outer, y, mask, truth, noise)}
+    return {**errors, **laplace(next(keys), setting, taken, sample, _NewPoints(outer, truth, noise))}
 
 
-def _truth(key: Any, setting: Setting, x: Any) -> Any:
-    """f₀(x): a network as PyTorch would begin with it, or h of one without g."""
+def _truth(key: Key, setting: Setting, x: Array) -> Array:
+    """f₀(x): a network with PyTorch's initial weights, or h of one without g."""
     import jax
 
     if setting.realisable:
-        return nets.network(nets.draw_weights(key, setting.layers + 1), setting.activation, x)
+        return nets.outputs(nets.initial_weights(key, setting.layers + 1), setting.activation, x)
     if setting.protocol == "published":
         A, B = PRINTED_SCALE * jax.random.normal(key, (2, nets.RANK, nets.FEATURES))
         return B @ A @ x
-    weights = nets.draw_weights(key, 0)
+    weights = nets.initial_weights(key, 0)
     return nets.head(weights.A, weights.B, setting.activation, x)
 
 
-def _laplace(key, setting, weights, inner, outer, y, mask, truth, noise) -> dict[str, Any]:
+def _laplace(
+    key: Key, setting: Setting, weights: nets.Weights, sample: last.Sample, new: _NewPoints
+) -> dict[str, Array]:
     """Normal approximations at MAP with the Hessian of the posterior's own loss."""
     act = setting.activation
-    z, z_test = (nets.activate(act, weights.A @ some) for some in (inner, outer))
-    posterior = last.last_layer(z * mask, y)
+    z, z_test = (nets.activate(act, weights.A @ some) for some in (sample.x, new.features))
+    posterior = last.last_layer(z * sample.mask, sample.y)
     _, variance = posterior.predict(z_test)
-    two = last.laplace_two_layers(key, weights.A, weights.B, act, inner, y, mask, 2 * setting.draws)
+    two = last.laplace_two_layers(key, weights.A, weights.B, act, sample, 2 * setting.draws)
     return {
-        "laplace-last": last.normal_error(weights.B @ z_test, variance, truth),
-        "laplace-two": last.mixture_error(last.heads(two, act, outer), truth, noise),
+        "laplace-last": last.normal_error(weights.B @ z_test, variance, new.truth),
+        "laplace-two": last.mixture_error(last.heads(two, act, new.features), new.truth, new.noise),
         "undetermined": two.undetermined,
     }
 
 
-def _printed_laplace(key, setting, weights, inner, outer, y, mask, truth, noise) -> dict[str, Any]:
+def _printed_laplace(
+    key: Key, setting: Setting, weights: nets.Weights, sample: last.Sample, new: _NewPoints
+) -> dict[str, Array]:
     """The published script's: H of mean |y − f|² + decay/2 |w|², A and B applied transposed, and no ReLU."""
     import jax
     import jax.numpy as jnp
 
     act, A, B, decay = setting.activation, weights.A, weights.B, setting.training.decay
-    # the loss does not depend on a head that is not used
-    share = 2 / mask.sum() * (act == "relu")
-    z = nets.activate(act, A @ inner) * mask
+    # the loss does not depend on the unused head
+    share = 2 / sample.mask.sum() * (act == "relu")
+    z = nets.activate(act, A @ sample.x) * sample.mask
     factor = jnp.linalg.cholesky(jnp.linalg.inv(share * z @ z.T + decay * jnp.eye(len(z))))
     for_last, for_two = jax.random.split(key)
     drawn = B + jax.random.normal(for_last, (PRINTED_DRAWS, *B.shape)) @ factor.T
     one = last.Laplace(jnp.broadcast_to(A.T, drawn.shape), jnp.swapaxes(drawn, 1, 2), jnp.zeros(()))
-    # N(w, (c H + decay)⁻¹) is the right one with the likelihood times c/decay, its spread over √decay
-    two = last.laplace_two_layers(for_two, A, B, act, inner, y, mask, PRINTED_DRAWS, scale=share / decay)
+    # N(w, (c H + decay)⁻¹) is the correct one with the likelihood times c/decay, its spread over √decay
+    two = last.laplace_two_layers(for_two, A, B, act, sample, PRINTED_DRAWS, scale=share / decay)
     wide = [mean + (draw - mean) / jnp.sqrt(decay) for draw, mean in ((two.A, A), (two.B, B))]
     turned = last.Laplace(jnp.swapaxes(wide[0], 1, 2), jnp.swapaxes(wide[1], 1, 2), two.undetermined)
-    outer, noise, truth = (part[:, :PRINTED_TEST] for part in (outer, noise, truth))
+    outer, truth, noise = (part[:, :PRINTED_TEST] for part in new)
     return {
         "laplace-last": last.printed_error(last.heads(one, "identity", outer), noise, truth),
         "laplace-two": last.printed_error(last.heads(turned, "identity", outer), noise, truth),
@@ -336,8 +376,8 @@ def _printed_laplace(key, setting, weights, inner, outer, y, mask, truth, noise)
     }
 
 
-def _rhat(chains: Any) -> Any:
-    """Split R-hat of (chain, draw), inside what is compiled."""
+def _rhat(chains: Array) -> Array:
+    """Split R-hat of (chain, draw), in code that is compiled."""
     import jax.numpy as jnp
 
     half = chains.shape[1] // 2
@@ -347,16 +387,18 @@ def _rhat(chains: Any) -> Any:
     return jnp.sqrt((half - 1) / half + between / within)
 
 
-def in_words(setting: Setting) -> str:
-    """A setting as the tables call it."""
+def describe_setting(setting: Setting) -> str:
+    """A setting in words."""
     how = "full batch" if setting.training.batch is None else f"batches of {setting.training.batch}"
     truth = "realisable" if setting.realisable else "nonrealisable"
     layers = f"{setting.layers} hidden layer{'s' * (setting.layers != 1)} in g"
     return f"{truth}, {how}, {layers}, {setting.activation} in h, {setting.protocol} protocol"
 
 
-def table_setting(table: str, *, protocol: str = "corrected", **more: Any) -> Setting:
-    """The setting of a table, like ``"1a"`` or ``"4c"``.
+def table_setting(
+    table: str, *, protocol: str = "corrected", training: nets.Training | None = None, **sizes: int
+) -> Setting:
+    """The setting of a table, like ``"1a"`` or ``"4c"``; ``sizes`` are ``test``, ``warmup`` and ``draws``.
 
     >>> table_setting("3d").activation, table_setting("3d").layers, table_setting("3d").training.batch
     ('relu', 5, 32)
@@ -366,5 +408,5 @@ def table_setting(table: str, *, protocol: str = "corrected", **more: Any) -> Se
     if len(table) != 2 or table[0] not in tables or table[1] not in panels:
         raise unknown("table", table, [number + panel for number in tables for panel in panels])
     (realisable, batch), (layers, activation) = tables[table[0]], panels[table[1]]
-    training = more.pop("training", nets.Training())._replace(batch=batch)
-    return replace(Setting(layers, activation, realisable, training, protocol), **more)
+    training = (training or nets.Training())._replace(batch=batch)
+    return replace(Setting(layers, activation, realisable, training, protocol), **sizes)

@@ -9,9 +9,9 @@ B is integrated out of the posterior of A as well,
 
 .. math:: \\log p(A|D) = -\\tfrac12 |A|^2 - \\tfrac{M}{2} \\log\\det P + \\tfrac12 \\mathrm{tr}\\,Y Z^T P^{-1} Z Y^T
 
-which leaves nine parameters to sample and a mixture of normals to predict with. Errors are KL divergences from the
-truth N(f₀(x), 1) ("Deep learning is singular, and that's good", eqs. 8, 20, 21); for a normal prediction the integral
-over y is done exactly.
+which leaves nine parameters to sample, and predictions that are mixtures of normals. Errors are KL divergences from
+the truth N(f₀(x), 1) ("Deep learning is singular, and that's good", eqs. 8, 20, 21); for a normal prediction the
+integral over y is exact.
 """
 
 from __future__ import annotations
@@ -20,11 +20,19 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from phasecast.core.types import Array, Key
 from phasecast.posterior.last_layers.feature_networks import OUTPUTS, RANK, activate, head
 
-Array = Any
-LEAPS, BETWEEN = 20, 4
+LEAPS, BETWEEN = 20, 4  # leapfrog steps per trajectory, trajectories per draw; chosen, any values keep the posterior
 UNDERFLOW = math.log(5e-324)  # the smallest double
+
+
+class Sample(NamedTuple):
+    """What the last layers learn from: features ``x`` (features, n), ``y`` (outputs, n), ``mask`` (n,)."""
+
+    x: Array
+    y: Array
+    mask: Array
 
 
 class Mixture(NamedTuple):
@@ -51,9 +59,10 @@ def normal_error(mean: Array, variance: Array, truth: Array) -> Array:
 
 
 def mixture_error(mixture: Mixture, truth: Array, noise: Array) -> Array:
-    """KL of a mixture from N(truth, 1), averaged over inputs, with y = truth + noise drawn once for each.
+    """KL of a mixture from N(truth, 1), averaged over inputs, with one y = truth + noise per input.
 
-    The normal with the mixture's mean and variance takes the bulk, exactly; only the difference is a mean over y.
+    The normal with the mixture's mean and variance is a control variate, whose KL is exact; only the difference is a
+    mean over y.
     """
     import jax.numpy as jnp
     from jax.scipy.special import logsumexp
@@ -68,7 +77,7 @@ def mixture_error(mixture: Mixture, truth: Array, noise: Array) -> Array:
 
 
 def printed_error(mixture: Mixture, noise: Array, truth: Array) -> Array:
-    """Eq. (20) with the densities averaged as they are: infinite where all of them underflow, as in the tables."""
+    """Eq. (20) with plain averages of densities: infinite where all of them underflow, as in the tables."""
     import jax.numpy as jnp
     from jax.scipy.special import logsumexp
 
@@ -98,14 +107,14 @@ def last_layer(z: Array, y: Array) -> LastLayer:
     return LastLayer(covariance @ (z @ y.T), covariance)
 
 
-def log_density(activation: str, x: Array, y: Array, mask: Array) -> Callable[[Array], Array]:
-    """A → log p(A|D) up to a constant, with B integrated out; x (features, n) and y (outputs, n), masked.
+def log_posterior_of_A(activation: str, sample: Sample) -> Callable[[Array], Array]:
+    """A → log p(A|D) up to a constant, with B integrated out.
 
-    Without ReLU the data enter by x xᵀ and x yᵀ alone.
+    Without ReLU the data enter only through x xᵀ and x yᵀ.
     """
     import jax.numpy as jnp
 
-    x, y = x * mask, y * mask  # ReLU(0) = 0: masked columns stay zero in z
+    x, y = sample.x * sample.mask, sample.y * sample.mask  # ReLU(0) = 0: masked columns stay zero in z
     gram, cross = x @ x.T, x @ y.T
 
     def of(A: Array) -> Array:
@@ -121,35 +130,39 @@ def log_density(activation: str, x: Array, y: Array, mask: Array) -> Callable[[A
 
 
 def sample_A(
-    key: Array, start: Array, log_density: Callable[[Array], Array], warmup: int, draws: int
+    key: Key, start: Array, log_density: Callable[[Array], Array], warmup: int, draws: int
 ) -> tuple[Array, Array]:
-    """Draws of A, shape (draw, rank, features), by HMC from ``start``; and how many trajectories diverged.
+    """Draws of A, shape (draw, rank, features), by HMC from ``start``, and the number of divergent trajectories.
 
-    Step size and scales adapt during ``warmup``; every draw is :data:`BETWEEN` trajectories after the one before.
+    Step size and scales adapt during ``warmup``; there are :data:`BETWEEN` trajectories per draw.
     """
     import blackjax
     import jax
+    import jax.numpy as jnp
+    from blackjax.mcmc.hmc import HMCState
 
     adapt, walk = jax.random.split(key)
     adaptation: Any = blackjax.window_adaptation(blackjax.hmc, log_density, num_integration_steps=LEAPS)
     (state, tuned), _ = adaptation.run(adapt, start, num_steps=warmup)
     kernel: Any = blackjax.hmc(log_density, **tuned)
 
-    def one(state: Any, key: Array) -> tuple[Any, tuple[Array, Array]]:
-        def go_on(state: Any, key: Array) -> tuple[Any, Array]:
+    def one(state: HMCState, key: Key) -> tuple[HMCState, tuple[Array, Array]]:
+        def trajectory(state: HMCState, key: Key) -> tuple[HMCState, Array]:
             state, info = kernel.step(key, state)
             return state, info.is_divergent
 
-        state, divergent = jax.lax.scan(go_on, state, jax.random.split(key, BETWEEN))
-        return state, (state.position, divergent.sum())
+        state, divergent = jax.lax.scan(trajectory, state, jax.random.split(key, BETWEEN))
+        return state, (jnp.asarray(state.position), divergent.sum())
 
     _, (positions, divergent) = jax.lax.scan(one, state, jax.random.split(walk, draws))
     return positions, divergent.sum()
 
 
-def two_layers(draws: Array, activation: str, x: Array, y: Array, mask: Array, test: Array) -> Mixture:
-    """What draws of A predict on test features, with B integrated out of each."""
+def two_layers(draws: Array, activation: str, sample: Sample, test: Array) -> Mixture:
+    """Predictions of draws of A on test features, with B integrated out of each."""
     import jax
+
+    x, y, mask = sample
 
     def one(A: Array) -> tuple[Array, Array]:
         posterior = last_layer(activate(activation, A @ x) * mask, y * mask)
@@ -159,7 +172,7 @@ def two_layers(draws: Array, activation: str, x: Array, y: Array, mask: Array, t
 
 
 class Laplace(NamedTuple):
-    """``draws``: of (A, B) from the normal at the optimum; ``undetermined``: directions that the data do not fix."""
+    """Draws of ``A`` and ``B`` from the normal at the optimum; the number of directions that are ``undetermined``."""
 
     A: Array
     B: Array
@@ -167,16 +180,17 @@ class Laplace(NamedTuple):
 
 
 def laplace_two_layers(
-    key: Array, A: Array, B: Array, activation: str, x: Array, y: Array, mask: Array, draws: int, *, scale: Any = 1.0
+    key: Key, A: Array, B: Array, activation: str, sample: Sample, draws: int, *, scale: float | Array = 1.0
 ) -> Laplace:
     """Draws of A and B from N(optimum, H⁻¹), H the Hessian of ½ Σ |y − h(x̃)|² + ½ (|A|² + |B|²).
 
-    A direction counts as undetermined where the likelihood's share of H is below the prior's: along W₀ it is zero, and
-    a normal distribution there has nothing to do with the posterior. ``scale`` multiplies the likelihood (1 is right).
+    A direction is undetermined if the likelihood's share of H is below the prior's: along W₀ it is zero, and the
+    posterior is not normal there. ``scale`` multiplies the likelihood (1 is correct).
     """
     import jax
     import jax.numpy as jnp
 
+    x, y, mask = sample
     optimum = jnp.concatenate([A.ravel(), B.ravel()])
 
     def split(w: Array) -> tuple[Array, Array]:
@@ -187,16 +201,16 @@ def laplace_two_layers(
 
     curvature = jax.hessian(misfit)(optimum)
     values, vectors = jnp.linalg.eigh((curvature + curvature.T) / 2)
-    # where the surface bends down by more than the prior holds up there is no normal distribution: NaN
+    # where the loss curves down by more than the prior curves up there is no normal distribution: NaN
     normal = jax.random.normal(key, (draws, optimum.size)) / jnp.sqrt(values + 1)
     drawn_A, drawn_B = jax.vmap(split)(optimum + normal @ vectors.T)
     return Laplace(drawn_A, drawn_B, jnp.sum(values < 1))
 
 
-def heads(found: Laplace, activation: str, test: Array) -> Mixture:
-    """What draws of (A, B) predict on test features."""
+def heads(laplace: Laplace, activation: str, test: Array) -> Mixture:
+    """Predictions of draws of (A, B) on test features."""
     import jax
     import jax.numpy as jnp
 
-    means = jax.vmap(lambda A, B: head(A, B, activation, test))(found.A, found.B)
+    means = jax.vmap(lambda A, B: head(A, B, activation, test))(laplace.A, laplace.B)
     return Mixture(means, jnp.ones((len(means), test.shape[1])))

@@ -20,6 +20,7 @@ import numpy as np
 
 from phasecast.core import codec
 from phasecast.core.errors import BadInput
+from phasecast.core.policy import Policy, rule
 from phasecast.core.results import Result, Status, show
 from phasecast.core.types import Array
 
@@ -29,8 +30,17 @@ if TYPE_CHECKING:
 InferenceData: TypeAlias = Any
 """An ArviZ InferenceData, which is not installed with this package, or an xarray DataTree."""
 
-FEWEST_DRAWS = 25  # below, the tail that PSIS smooths has fewer than five draws
-LARGEST_VARIANCE = 0.4  # of one log-likelihood, from where on WAIC starts to fail (Vehtari, Gelman & Gabry 2017)
+
+@dataclass(frozen=True)
+class CriteriaPolicy(Policy):
+    """Thresholds of :func:`criteria`."""
+
+    fewest_draws: int = rule(25, "below, the tail that PSIS smooths, a fifth of the draws, has fewer than five")
+    largest_variance: float = rule(0.4, "of one log-likelihood; above, WAIC starts to fail (Vehtari et al. 2017)")
+    largest_pareto_k: float = rule(0.7, "above min(1 − 1/log₁₀ S, 0.7) PSIS is unreliable (Vehtari et al. 2024)")
+
+
+POLICY = CriteriaPolicy()
 
 
 def log_sum(terms: np.ndarray, axis: int = 0) -> np.ndarray:
@@ -66,6 +76,7 @@ class Criteria(Result):
     pointwise_loo: np.ndarray = field(default_factory=_empty)
     pointwise_psis: np.ndarray = field(default_factory=_empty)
     pareto_k: np.ndarray = field(default_factory=_empty)
+    policy: dict[str, Any] = field(default_factory=dict)
 
     @property
     def observations(self) -> int:
@@ -109,6 +120,7 @@ def criteria(
     log_weights: Array | Sequence[float] | None = None,
     *,
     relative_efficiency: float = 1.0,
+    policy: CriteriaPolicy = POLICY,
 ) -> Criteria:
     """Training losses, functional variance, WAIC, LOO by importance sampling, and PSIS-LOO.
 
@@ -136,8 +148,8 @@ def criteria(
     mean = weights @ ll
     variance = weights @ (ll - mean) ** 2
     loo = log_sum(logw[:, None] - beta * ll) - log_sum(logw[:, None] + (1 - beta) * ll)
-    psis, pareto_k = _psis(ll, beta, logw, relative_efficiency)
-    status, reasons = _judged(draws, variance, pareto_k)
+    psis, pareto_k = _psis(ll, beta, logw, relative_efficiency, policy.fewest_draws)
+    status, reasons = _judged(draws, variance, pareto_k, policy)
     waic = bayes + beta * variance
     return Criteria(
         bayes_training_loss=float(bayes.mean()),
@@ -154,6 +166,7 @@ def criteria(
         pointwise_loo=loo,
         pointwise_psis=psis,
         pareto_k=pareto_k,
+        policy=policy.plain(),
     )
 
 
@@ -228,9 +241,11 @@ def _checked(
     return ll[weighted], logw[weighted] - log_sum(logw[weighted])
 
 
-def _psis(ll: np.ndarray, beta: float, logw: np.ndarray, relative_efficiency: float) -> tuple[np.ndarray, np.ndarray]:
+def _psis(
+    ll: np.ndarray, beta: float, logw: np.ndarray, relative_efficiency: float, fewest_draws: int
+) -> tuple[np.ndarray, np.ndarray]:
     """Left-out losses with the tail of the weights smoothed, and the shape k of that tail."""
-    if len(ll) < FEWEST_DRAWS:
+    if len(ll) < fewest_draws:
         return np.full(ll.shape[1], np.nan), np.full(ll.shape[1], np.nan)
     efficiency = _rounded_up(len(ll), relative_efficiency)
     raw = logw[:, None] - beta * ll
@@ -261,24 +276,26 @@ def _rounded_up(draws: int, relative_efficiency: float) -> float:
     return float(9 * draws / (tail + 0.5) ** 2)
 
 
-def _judged(draws: int, variance: np.ndarray, pareto_k: np.ndarray) -> tuple[Status, tuple[str, ...]]:
+def _judged(
+    draws: int, variance: np.ndarray, pareto_k: np.ndarray, policy: CriteriaPolicy
+) -> tuple[Status, tuple[str, ...]]:
     reasons = []
-    if draws < FEWEST_DRAWS:
+    if draws < policy.fewest_draws:
         return Status.REFUSED, (
-            f"{draws} draws are too few to leave an observation out: take {FEWEST_DRAWS} at the very least",
+            f"{draws} draws are too few to leave an observation out: use at least {policy.fewest_draws}",
         )
-    good = min(1 - 1 / np.log10(draws), 0.7)
+    good = min(1 - 1 / np.log10(draws), policy.largest_pareto_k)
     heavy = int(np.sum(~(pareto_k <= good)))
     if heavy:
         reasons.append(
-            f"LOO of {heavy} of {len(pareto_k)} observations rests on few draws (Pareto k > {good:.2f}): fit without "
-            "them, or take more draws"
+            f"LOO of {heavy} of {len(pareto_k)} observations depends on few draws (Pareto k > {good:.2f}): fit without "
+            "them, or use more draws"
         )
-    wide = int(np.sum(variance > LARGEST_VARIANCE))
+    wide = int(np.sum(variance > policy.largest_variance))
     if wide:
         reasons.append(
-            f"the log-likelihood of {wide} of {len(variance)} observations has a variance above {LARGEST_VARIANCE}: "
-            "WAIC is not good there, use PSIS-LOO"
+            f"the log-likelihood of {wide} of {len(variance)} observations has a variance above "
+            f"{policy.largest_variance}: WAIC is unreliable there, use PSIS-LOO"
         )
     return (Status.WARNING if reasons else Status.OK), tuple(reasons)
 

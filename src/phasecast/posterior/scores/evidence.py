@@ -11,16 +11,29 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from phasecast.core.errors import BadInput, whole_number
+from phasecast.core.policy import Policy, rule
 from phasecast.core.results import Measurement, Status
 from phasecast.core.types import Array
 
-POWER = 5  # of the ladder of β: most of the integral is near the prior (Friel & Pettitt 2008)
-FEWEST_EFFECTIVE = 100
-LARGEST_DISCRETISATION = 0.5  # nats: beyond, the ladder is too coarse to compare models by
+POWER = 5  # of the grid of β: most of the integral is near the prior (Friel & Pettitt 2008)
+
+
+@dataclass(frozen=True)
+class EvidencePolicy(Policy):
+    """Thresholds of :func:`free_energy` and :func:`wbic`."""
+
+    fewest_effective: float = rule(100, "with fewer draws the error is itself uncertain by more than 1/√200 = 7%")
+    largest_discretisation: float = rule(
+        0.5, "nats, chosen: differences below one nat are 'not worth more than a bare mention' (Kass & Raftery 1995)"
+    )
+
+
+POLICY = EvidencePolicy()
 
 
 def temperature_grid(points: int = 21) -> np.ndarray:
@@ -37,7 +50,7 @@ def wbic_beta(n: int) -> float:
     return 1 / math.log(whole_number("n", n, 3))
 
 
-def wbic(losses: Array, n: int, beta: float) -> Measurement:
+def wbic(losses: Array, n: int, beta: float, policy: EvidencePolicy = POLICY) -> Measurement:
     """WBIC = E_β[nL], in nats, from losses nL of shape (chain, draw) that were sampled at β = 1/log n.
 
     >>> draws = np.random.default_rng(0).gamma(2.0, size=(4, 500))
@@ -48,7 +61,7 @@ def wbic(losses: Array, n: int, beta: float) -> Measurement:
         raise BadInput(f"the losses are at β = {beta:g}", f"sample at 1/log n = {wbic_beta(n):.6g}")
     traces = _traces(losses)
     value, error, effective = _mean_with_error(traces)
-    reasons = _too_few(effective)
+    reasons = _too_few(effective, policy)
     return Measurement(
         value,
         error,
@@ -56,6 +69,7 @@ def wbic(losses: Array, n: int, beta: float) -> Measurement:
         {"effective_draws": effective},
         reasons=reasons,
         name="WBIC",
+        policy=policy.plain(),
     )
 
 
@@ -68,7 +82,7 @@ def bic(least_loss: float, parameters: int, n: int) -> float:
     return float(least_loss) + whole_number("parameters", parameters, 0) / 2 * math.log(whole_number("n", n, 2))
 
 
-def free_energy(betas: Sequence[float] | np.ndarray, losses: Array) -> Measurement:
+def free_energy(betas: Sequence[float] | np.ndarray, losses: Array, policy: EvidencePolicy = POLICY) -> Measurement:
     """F by thermodynamic integration with its error, in nats.
 
     Parameters
@@ -95,8 +109,8 @@ def free_energy(betas: Sequence[float] | np.ndarray, losses: Array) -> Measureme
     weight = (np.append(step, 0) + np.append(0, step)) / 2
     sampling = float(np.sqrt(np.sum((weight * error) ** 2)))
     fewest = float(effective.min())
-    reasons = _too_few(fewest)
-    if discretisation > LARGEST_DISCRETISATION:
+    reasons = _too_few(fewest, policy)
+    if discretisation > policy.largest_discretisation:
         reasons.append(f"the grid of β is too coarse, by about {discretisation:.2g} nats: use more temperatures")
     return Measurement(
         fine,
@@ -109,6 +123,7 @@ def free_energy(betas: Sequence[float] | np.ndarray, losses: Array) -> Measureme
         },
         reasons=reasons,
         name="free energy",
+        policy=policy.plain(),
     )
 
 
@@ -142,7 +157,7 @@ def _mean_with_error(traces: np.ndarray) -> tuple[float, float, float]:
     return float(traces.mean()), spread / math.sqrt(effective), effective
 
 
-def _too_few(effective: float) -> list[str]:
-    if effective >= FEWEST_EFFECTIVE:
+def _too_few(effective: float, policy: EvidencePolicy) -> list[str]:
+    if effective >= policy.fewest_effective:
         return []
-    return [f"{effective:.0f} effective draws are too few: take more, until there are {FEWEST_EFFECTIVE} at every β"]
+    return [f"only {effective:.0f} effective draws at some β: use more, {policy.fewest_effective:g} are needed at each"]

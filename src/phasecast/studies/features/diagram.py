@@ -1,27 +1,32 @@
-"""Where in the plane of δ = n/d and one setting does the Hessian show a hard direction? Phase diagrams.
+"""For which δ = n/d and which value of one setting does the Hessian show a hard direction? Phase diagrams.
 
-Wang & Montanari 2026 say that δ_NN depends on activation, loss, learning rate and noise. A diagram has δ on one axis
-and one of these on the other; in every cell stands the margin, negative where there is an informative outlier, and for
-each value of the setting δ*(t), where it turns.
+Wang & Montanari 2026 state that δ_NN depends on activation, loss, learning rate and noise. A diagram has δ on one axis
+and one of these on the other; every cell shows the margin, negative where there is an informative outlier, and each
+value of the setting has its δ*(t), where the margin changes sign.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import Field, field_validator, model_validator
 
-from phasecast.core.results import Measurement, Result, Status, show
+from phasecast.core.answers import Answer
+from phasecast.core.results import Status, show
 from phasecast.lab.recipe import Captioned, Chunk, Conclusion, Recipe
 from phasecast.lab.tables import Table
-from phasecast.studies.features.shared_setting import Setting, rising
+from phasecast.studies.features.shared_setting import Setting, State, one_row, remaining, rising
 
 if TYPE_CHECKING:
     import xarray as xr
 
-WORDS = ("activation", "loss", "target")  # settings that are words; the others are numbers
+    from phasecast.features.setting.network import Network
+    from phasecast.features.setting.target import Target
+
+TEXTS = ("activation", "loss", "target")  # settings that are text; the others are numbers
 
 
 class FeatureDiagram(Setting):
@@ -29,9 +34,11 @@ class FeatureDiagram(Setting):
 
     PAPER: ClassVar[Mapping[str, Any]] = {"samples": 20_000, "draws": 8}
 
-    axis: Literal["activation", "loss", "target", "lr", "noise", "a", "b"] = Field("activation", description="varies")
+    axis: Literal["activation", "loss", "target", "lr", "noise", "a", "b"] = Field(
+        "activation", description="the setting that varies"
+    )
     values: tuple[str, ...] = Field(
-        ("gelu", "swish", "softplus", "tanh2", "quadratic"), min_length=1, description="of the setting that varies"
+        ("gelu", "swish", "softplus", "tanh2", "quadratic"), min_length=1, description="its values"
     )
     deltas: tuple[float, ...] = Field(
         (0.25, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 2.8, 4.0, 5.6, 8.0, 11.0, 16.0),
@@ -39,65 +46,64 @@ class FeatureDiagram(Setting):
         description="examples per dimension δ, rising",
     )
     time: int = Field(0, ge=0, le=40, description="steps t of gradient descent")
-    samples: int = Field(5000, ge=100, description="of the mean-field route, which is used from t = 2 on")
+    samples: int = Field(5000, ge=100, description="samples of the mean-field route, which is used from t = 2 on")
     draws: int = Field(4, ge=2, description="seeds of that route")
 
     @field_validator("values", mode="before")
     @classmethod
-    def _as_words(cls, values: Any) -> Any:
-        """Numbers are welcome too; they are kept as they would be written."""
+    def _as_words(cls, values: object) -> tuple[str, ...]:
+        """Numbers are accepted too, as their text."""
         return tuple(str(value) for value in values) if isinstance(values, list | tuple) else (str(values),)
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
         rising("deltas", self.deltas)
         if self.axis in ("lr",) and self.time == 0:
-            raise ValueError("the learning rate does not matter at t = 0; give a time above 0")
+            raise ValueError("the learning rate does not matter at t = 0; use a time above 0")
         for value in self.values:
             self.at(value)
         return self
 
-    def at(self, value: str) -> tuple[Any, Any, float]:
+    def at(self, value: str) -> tuple[Network, Target, float]:
         """Network, target and learning rate with the varying setting at one of its values."""
         given: Any = value
-        if self.axis not in WORDS:
+        if self.axis not in TEXTS:
             try:
                 given = float(value)
             except ValueError:
-                raise ValueError(f"{self.axis} cannot be '{value}'; give numbers") from None
+                raise ValueError(f"invalid {self.axis} '{value}': expected a number") from None
         if self.axis in ("activation", "loss", "a", "b"):
             return self.network(**{self.axis: given}), self.aim(), self.lr
         if self.axis == "target":
             return self.network(), self.aim(given), self.lr
         changed = self.model_copy(update={self.axis: given})
         if self.axis == "lr" and not given > 0:
-            raise ValueError(f"the learning rate cannot be {given:g}; use numbers > 0")
+            raise ValueError(f"invalid learning rate {given:g}: must be > 0")
         return changed.network(), changed.aim(), changed.lr
 
 
-def work(spec: FeatureDiagram, state: Any) -> Iterator[Chunk]:
-    """A cell of the diagram a chunk: the margin for every seed."""
+def work(spec: FeatureDiagram, state: State) -> Iterator[Chunk]:
+    """One chunk per cell of the diagram: the margin for every seed."""
     from phasecast.core.errors import Refused
-    from phasecast.features.curvature.methods import route_for
+    from phasecast.features.curvature.methods import Draw, route_for
     from phasecast.features.simulation.margins import margin
 
     cells = [(number, delta) for number in range(len(spec.values)) for delta in spec.deltas]
-    for done in range(0 if state is None else int(state["done"]), len(cells)):
+    for done in remaining(state, len(cells)):
         number, delta = cells[done]
         network, target, lr = spec.at(spec.values[number])
         route = route_for(network, target, lr, spec.time, spec.samples)
         margins, clipped = np.full(spec.draws, np.nan), False
         for seed in range(spec.draws if route.random else 1):
             try:
-                laws = route.laws(delta, spec.seed + seed, 1.0 if route.random else 0.7)
+                laws = route.laws(delta, Draw(spec.seed + seed, 1.0 if route.random else 0.7))
             except Refused:
                 continue
             margins[seed] = min(margin(law, delta) for law in laws)
             clipped = any(law.lowest == -np.inf for law in laws)
         if not route.random:
             margins[:] = margins[0]
-        row = {"value": float(number), "delta": delta, "clipped": float(clipped), "margin": margins}
-        rows = {"cells": {name: np.asarray(part)[None] for name, part in row.items()}}
+        rows = {"cells": one_row(value=float(number), delta=delta, clipped=float(clipped), margin=margins)}
         yield Chunk({"done": done + 1}, rows, done + 1, len(cells), ("margin", float(np.mean(margins))))
 
 
@@ -124,21 +130,17 @@ def conclude(spec: FeatureDiagram, results: xr.DataTree) -> Conclusion:
     from phasecast.features.simulation.margins import first_crossing
 
     margins, clipped = grid(spec, results)
-    answers: dict[str, Result] = {}
-    words = []
+    answers, parts = [], []
     for number, value in enumerate(spec.values):
-        name = f"δ*({spec.time}), {spec.axis} {value}"
-        found = first_crossing(spec.deltas, margins[number], name)
-        if clipped[number] and found.status is not Status.REFUSED:
+        label = f"δ*({spec.time}), {spec.axis} {value}"
+        star = first_crossing(spec.deltas, margins[number], label)
+        refused = star.status is Status.REFUSED
+        if clipped[number] and not refused:
             reason = "G is unbounded below; δ* is that of G raised to its lowest thousandth, and depends on it"
-            found = Measurement(
-                found.estimate, found.error, Status.WARNING, found.diagnostics, error_kind=found.error_kind,
-                reasons=(*found.reasons, reason), name=name,
-            )  # fmt: skip
-        answers[name] = found
-        refused = found.status is Status.REFUSED
-        words.append(f"{value}: {found.reasons[0] if refused else show(found.estimate, found.error)}")
-    return Conclusion(answers, f"δ* after {spec.time} steps by {spec.axis}: {'; '.join(words)}.")
+            star = replace(star, status=Status.WARNING, reasons=(*star.reasons, reason))
+        answers.append(Answer("delta-star", star, label, {"axis": spec.axis, "value": value, "time": spec.time}))
+        parts.append(f"{value}: {star.reasons[0] if refused else show(star.estimate, star.error)}")
+    return Conclusion(answers, f"δ* after {spec.time} steps by {spec.axis}: {'; '.join(parts)}.")
 
 
 def figures(spec: FeatureDiagram, results: xr.DataTree) -> Mapping[str, Captioned]:
@@ -158,11 +160,13 @@ def figures(spec: FeatureDiagram, results: xr.DataTree) -> Mapping[str, Captione
     mesh = axes.pcolormesh(
         sides, np.arange(len(spec.values) + 1), mean, cmap="RdBu", norm=TwoSlopeNorm(0, -size, size)
     )  # fmt: skip
-    for number, answer in enumerate(conclude(spec, results).answers.values()):
-        if isinstance(answer, Measurement) and answer.status is not Status.REFUSED:
-            place, error = float(np.asarray(answer.estimate)), float(np.asarray(answer.error))
-            face = "white" if answer.status is Status.WARNING else "black"
-            axes.errorbar([place], [number + 0.5], xerr=[error], fmt="o", ms=5, color="black", mfc=face)
+    for number, answer in enumerate(conclude(spec, results).answers):
+        star = answer.measurement
+        if star is not None and star.status is not Status.REFUSED:
+            face = "white" if star.status is Status.WARNING else "black"
+            axes.errorbar(
+                [float(star)], [number + 0.5], xerr=[float(star.error)], fmt="o", ms=5, color="black", mfc=face
+            )
     axes.set_xscale("log")
     axes.set_xticks(spec.deltas, [f"{delta:g}" for delta in spec.deltas])
     axes.minorticks_off()
@@ -172,7 +176,7 @@ def figures(spec: FeatureDiagram, results: xr.DataTree) -> Mapping[str, Captione
     axes.set_ylabel(spec.axis)
     bar = figure.colorbar(mesh, ax=axes, label="margin", extend="both")
     if bar.solids is not None:
-        bar.solids.set_rasterized(False)  # a page has no pictures inside its drawings
+        bar.solids.set_rasterized(False)  # pages embed pure vector graphics
     hollow = " Hollow: G has no lower bound and is raised to its lowest thousandth." if clipped.any() else ""
     caption = f"Margin after {spec.time} steps; red has an informative outlier. Points: δ* with its error.{hollow}"
     return {"diagram": Captioned(figure, caption)}

@@ -1,27 +1,42 @@
-"""When does the test loss fall late? Losses of one unit along training for several δ = n/d, beside their limit.
+"""For which δ = n/d does the test loss fall late? Losses of one unit along training, beside their limit.
 
 The grokking figures of the slides of Wang & Montanari 2026 (GeLU unit, phase retrieval, d = 5000, δ from 5 to 50):
-moderately above the threshold training examples are fitted first and the hidden direction is found later; far above it
-there is nothing to fit but the direction.
+moderately above the threshold the training examples are fitted first and the hidden direction is learned later; far
+above it there is nothing to fit but the direction.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from pydantic import Field, model_validator
 
-from phasecast.core.results import Comparison, Measurement, Prediction, Result, Status
+from phasecast.core.answers import Answer
+from phasecast.core.policy import Policy, rule
+from phasecast.core.results import Comparison, Measurement, Prediction, Status
+from phasecast.core.statistics import mean_of, standard_error
 from phasecast.lab.recipe import Captioned, Chunk, Conclusion, Recipe
 from phasecast.lab.tables import Table
-from phasecast.studies.features.shared_setting import Setting, log_times, rising
+from phasecast.studies.features.shared_setting import Setting, State, log_times, one_row, remaining, rising
 
 if TYPE_CHECKING:
     import xarray as xr
 
-FALLEN = 0.1  # the share of its fall that the test loss has made when learning has begun
+
+@dataclass(frozen=True)
+class LateGeneralisationPolicy(Policy):
+    """When learning has begun, and how close a run must be to the limit."""
+
+    begun: float = rule(0.1, "share of its whole fall that the test loss has made when learning has begun; chosen")
+    learned_cosine: float = rule(0.5, "the cosine that is a success on the slides of Wang & Montanari 2026")
+    tolerance: float = rule(4.0, "combined errors; some hundred correlated losses per run are compared at once")
+
+
+POLICY = LateGeneralisationPolicy()
 
 
 class FeatureGrokking(Setting):
@@ -35,9 +50,9 @@ class FeatureGrokking(Setting):
     dimension: int = Field(400, ge=10, description="dimension d")
     runs: int = Field(4, ge=1, description="draws of examples and weights for each δ")
     steps: int = Field(600, ge=10, description="steps of training")
-    looks: int = Field(40, ge=5, description="steps that are looked at, evenly spaced in log time")
+    looks: int = Field(40, ge=5, description="steps that are recorded, evenly spaced in log time")
     limit_steps: int = Field(24, ge=2, le=60, description="steps for which the limit d → ∞ is computed")
-    samples: int = Field(20_000, ge=500, description="of the limit")
+    samples: int = Field(20_000, ge=500, description="samples of the limit")
     limit_seeds: int = Field(4, ge=2, description="draws of the limit")
 
     @model_validator(mode="after")
@@ -50,15 +65,15 @@ class FeatureGrokking(Setting):
         return log_times(self.steps, self.looks)
 
 
-def work(spec: FeatureGrokking, state: Any) -> Iterator[Chunk]:
-    """One run, or the limit at one δ, a chunk."""
+def work(spec: FeatureGrokking, state: State) -> Iterator[Chunk]:
+    """One chunk per run, and one per limit at one δ."""
     from phasecast.features.curvature.dmft import dmft
     from phasecast.features.simulation.descent import descend, draw_data
 
     network, target = spec.network(), spec.aim()
     per = spec.runs + 1
     total = len(spec.deltas) * per
-    for done in range(0 if state is None else int(state["done"]), total):
+    for done in remaining(state, total):
         delta, number = spec.deltas[done // per], done % per
         rows: dict[str, Any] = {}
         if number < spec.runs:
@@ -67,7 +82,7 @@ def work(spec: FeatureGrokking, state: Any) -> Iterator[Chunk]:
             row = {"delta": delta, "train": run.train, "test": run.test, "cosine": run.cosine(target.hard)}
             if run.status is Status.REFUSED:
                 row = {"delta": delta, **dict.fromkeys(("train", "test", "cosine"), np.full(len(spec.times), np.nan))}
-            rows["runs"] = {name: np.asarray(value)[None] for name, value in row.items()}
+            rows["runs"] = one_row(**row)
             metric = ("cosine", float(np.asarray(row["cosine"])[-1]))
         else:
             rows["limit"] = {"delta": np.array([delta])}
@@ -78,12 +93,12 @@ def work(spec: FeatureGrokking, state: Any) -> Iterator[Chunk]:
             for name in ("train", "test"):
                 each = np.array([_filled(getattr(one, name).estimate, spec.limit_steps + 1) for one in limits])
                 rows["limit"][name] = each.mean(axis=0)[None]
-                rows["limit"][f"{name}_error"] = (each.std(axis=0, ddof=1) / np.sqrt(len(each)))[None]
+                rows["limit"][f"{name}_error"] = standard_error(each)[None]
             metric = None
         yield Chunk({"done": done + 1}, rows, done + 1, total, metric)
 
 
-def _filled(values: Any, count: int) -> np.ndarray:
+def _filled(values: ArrayLike, count: int) -> np.ndarray:
     """NaN after the step at which the limit diverged."""
     known = np.asarray(values, dtype=float)
     return np.concatenate([known, np.full(count - len(known), np.nan)])
@@ -105,14 +120,14 @@ def layout(spec: FeatureGrokking) -> Mapping[str, Table]:
 
 
 def early_share(train: np.ndarray, test: np.ndarray, cosine: np.ndarray) -> float | None:
-    """How much of its whole fall the training loss makes before the test loss makes a tenth of its own.
+    """The share of its whole fall that the training loss makes before the test loss makes a tenth of its own.
 
-    None where the direction is not found: then the test loss has nothing to fall to.
+    None where the direction is not learned: then the test loss has nothing to fall to.
     """
-    if not cosine[-1] > 0.5 or not test[-1] < test[0]:
+    if not cosine[-1] > POLICY.learned_cosine or not test[-1] < test[0]:
         return None
-    begun = int(np.argmax(test < test[0] - FALLEN * (test[0] - test[-1])))
-    return float((train[0] - train[begun]) / (train[0] - train[-1]))
+    start = int(np.argmax(test < test[0] - POLICY.begun * (test[0] - test[-1])))
+    return float((train[0] - train[start]) / (train[0] - train[-1]))
 
 
 def shares(results: xr.DataTree, delta: float) -> list[float | None]:
@@ -123,9 +138,9 @@ def shares(results: xr.DataTree, delta: float) -> list[float | None]:
 
 
 def conclude(spec: FeatureGrokking, results: xr.DataTree) -> Conclusion:
-    answers: dict[str, Result] = {}
+    answers: list[Answer] = []
     numbers: dict[str, float | int | None] = {}
-    said = []
+    parts = []
     node, limit = results["runs"].to_dataset(), results["limit"].to_dataset()
     shared = [t for t in spec.times if t <= spec.limit_steps]
     for number, delta in enumerate(spec.deltas):
@@ -135,26 +150,26 @@ def conclude(spec: FeatureGrokking, results: xr.DataTree) -> Conclusion:
         numbers[f"largest gap, δ = {delta:g}"] = float(
             np.nanmax(node["test"].values[chosen].mean(0) - node["train"].values[chosen].mean(0))
         )
-        name = f"early share, δ = {delta:g}"
         if learned:
-            error = float(np.std(learned, ddof=1) / np.sqrt(len(learned))) if len(learned) > 1 else 0.0
-            answers[name] = Measurement(float(np.mean(learned)), error, error_kind="seeds")
-            said.append(f"δ = {delta:g}: {np.mean(learned):.0%}, {len(learned)} of {spec.runs} runs learn")
+            error = float(standard_error(learned)) if len(learned) > 1 else 0.0
+            share = Measurement(float(np.mean(learned)), error, error_kind="seeds", policy=POLICY.plain())
+            answers.append(Answer("early-share", share, f"early share, δ = {delta:g}", {"delta": delta}))
+            parts.append(f"δ = {delta:g}: {np.mean(learned):.0%}, {len(learned)} of {spec.runs} runs learn")
         else:
-            said.append(f"δ = {delta:g} does not learn within {spec.steps} steps")
+            parts.append(f"δ = {delta:g} does not learn within {spec.steps} steps")
         if spec.runs > 1:
             at = [spec.times.index(t) for t in shared]
             for kind in ("train", "test"):
                 each = node[kind].values[chosen][:, at]
-                measured = Measurement(each.mean(0), each.std(0, ddof=1) / np.sqrt(spec.runs), error_kind="seeds")
+                measured = mean_of(each)
                 finite = 1 / spec.dimension  # the overlap² that a hard direction has at the start
                 width = np.hypot(limit[f"{kind}_error"].values[number][shared], finite)
                 theory = Prediction(limit[kind].values[number][shared], "d → ∞", "DMFT", systematic=width)
                 if np.isfinite(each).all() and np.isfinite(width).all():
-                    answers[f"{kind} loss up to t = {shared[-1]}, δ = {delta:g}"] = Comparison(
-                        theory, measured, tolerance=4.0
-                    )
-    sentence = "Share of the fall of the training loss made before the test loss falls: " + "; ".join(said) + "."
+                    label = f"{kind} loss up to t = {shared[-1]}, δ = {delta:g}"
+                    beside = Comparison(theory, measured, tolerance=POLICY.tolerance)
+                    answers.append(Answer("loss-limit", beside, label, {"loss": kind, "delta": delta}))
+    sentence = "Share of the fall of the training loss made before the test loss falls: " + "; ".join(parts) + "."
     return Conclusion(answers, sentence, numbers)
 
 
@@ -192,8 +207,8 @@ def figures(spec: FeatureGrokking, results: xr.DataTree) -> Mapping[str, Caption
         one.set_ylabel("loss")
     legend_above(figure, axes[0, 0])
     caption = (
-        f"One unit in d = {spec.dimension} dimensions, a line a run; the first point is t = 0. Dashed: the limit "
-        "d → ∞, in which a hard direction is never found. Dotted, right axis: the cosine with the hidden direction."
+        f"One unit in d = {spec.dimension} dimensions, one line per run; the first point is t = 0. Dashed: the limit "
+        "d → ∞, in which a hard direction is never learned. Dotted, right axis: the cosine with the hidden direction."
     )
     return {"losses": Captioned(figure, caption)}
 
@@ -201,7 +216,7 @@ def figures(spec: FeatureGrokking, results: xr.DataTree) -> Mapping[str, Caption
 RECIPE = Recipe(
     name="feature-grokking",
     version=1,
-    question="For how many examples per dimension is the training set fitted before the hidden direction is found?",
+    question="For how many examples per dimension is the training set fitted before the hidden direction is learned?",
     spec=FeatureGrokking,
     work=work,
     layout=layout,

@@ -1,4 +1,4 @@
-"""Which directions does gradient descent find in a few steps? Overlaps with easy and hard directions, over d.
+"""Which directions does gradient descent learn in a few steps? Overlaps with easy and hard directions, over d.
 
 The slides of Wang & Montanari 2026, "Hard directions: not learned in O(1) time" and "Easy directions: learned in O(1)
 time", on the example of two latents and a symmetric link, where z₁ + z₂ is easy and z₁ − z₂ is hard.
@@ -7,19 +7,38 @@ time", on the example of two latents and a symmetric link, where z₁ + z₂ is 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from pydantic import Field, model_validator
 
-from phasecast.core.results import Comparison, Measurement, Prediction, Result, Status, show
+from phasecast.core.answers import Answer
+from phasecast.core.policy import Policy, rule
+from phasecast.core.results import Comparison, Measurement, Prediction, show
+from phasecast.core.statistics import weighted_line
 from phasecast.lab.recipe import Captioned, Chunk, Conclusion, Recipe
 from phasecast.lab.tables import Table
-from phasecast.studies.features.shared_setting import Setting, rising
+from phasecast.studies.features.shared_setting import Setting, State, one_row, remaining, rising
 
 if TYPE_CHECKING:
     import xarray as xr
+
+
+LIMIT_SEEDS = 4  # draws of the limit, whose spread is its error
+
+
+@dataclass(frozen=True)
+class OverlapPolicy(Policy):
+    """How far a finite dimension may be from the limit."""
+
+    finite_size: float = rule(
+        2.0, "systematic width times d: corrections of order 1/d with a coefficient of two; chosen"
+    )
+
+
+POLICY = OverlapPolicy()
 
 
 class FeatureOverlap(Setting):
@@ -33,25 +52,25 @@ class FeatureOverlap(Setting):
     steps: int = Field(10, ge=1, le=60, description="steps of training, the same for all d")
     dimensions: tuple[int, ...] = Field((100, 200, 400, 800, 1600), min_length=2, description="dimensions d, rising")
     runs: int = Field(16, ge=4, description="draws of examples and weights for each d")
-    samples: int = Field(20_000, ge=500, description="of the limit")
+    samples: int = Field(20_000, ge=500, description="samples of the limit")
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
         rising("dimensions", self.dimensions)
         if not self.aim().hard.shape[1]:
-            raise ValueError(f"'{self.target}' has no hard direction; use one that has, like z1 + z2 + z1*z2")
+            raise ValueError(f"'{self.target}' has no hard direction; use a target like z1 + z2 + z1*z2")
         return self
 
 
-def work(spec: FeatureOverlap, state: Any) -> Iterator[Chunk]:
-    """All runs of one d a chunk, and the limit."""
+def work(spec: FeatureOverlap, state: State) -> Iterator[Chunk]:
+    """One chunk per dimension with all its runs, and one for the limit."""
     from phasecast.features.curvature.dmft import dmft
     from phasecast.features.simulation.descent import descend, draw_data
 
     network, target = spec.network(), spec.aim()
     total = len(spec.dimensions) + 1
     times = np.arange(spec.steps + 1)
-    for done in range(0 if state is None else int(state["done"]), total):
+    for done in remaining(state, total):
         rows: dict[str, Any] = {}
         if done < len(spec.dimensions):
             d = spec.dimensions[done]
@@ -63,11 +82,10 @@ def work(spec: FeatureOverlap, state: Any) -> Iterator[Chunk]:
                         np.linalg.norm(run.overlap[:, 0] @ basis, axis=-1) if basis.size else np.zeros(len(run.times))
                     )
                     parts[name].append(np.concatenate([size, np.full(len(times) - len(size), np.nan)]))
-            row = {"dimension": float(d), **{name: np.array(value) for name, value in parts.items()}}
-            rows["runs"] = {name: np.asarray(value)[None] for name, value in row.items()}
+            rows["runs"] = one_row(dimension=float(d), easy=parts["easy"], hard=parts["hard"])
         else:
             limits = []
-            for seed in range(4):
+            for seed in range(LIMIT_SEEDS):
                 run = dmft(
                     network, target, spec.delta, spec.lr, spec.steps, samples=spec.samples, seed=spec.seed + seed
                 )
@@ -89,16 +107,14 @@ def layout(spec: FeatureOverlap) -> Mapping[str, Table]:
     }  # fmt: skip
 
 
-def decay(dimensions: Any, hard: np.ndarray) -> Measurement:
+def decay(dimensions: Sequence[float] | np.ndarray, hard: np.ndarray) -> Measurement:
     """The exponent of the root-mean-square hard overlap over d, from overlaps of shape (dimensions, runs)."""
     squares = hard**2
     x = np.log(np.asarray(dimensions, dtype=float))
     y = 0.5 * np.log(squares.mean(axis=1))
     error = 0.5 * squares.std(axis=1, ddof=1) / squares.mean(axis=1) / math.sqrt(squares.shape[1])
-    design = np.stack([np.ones_like(x), x], axis=1) / error[:, None]
-    covariance = np.linalg.inv(design.T @ design)
-    slope = float((covariance @ design.T @ (y / error))[1])
-    return Measurement(slope, math.sqrt(covariance[1, 1]), error_kind="seeds", name="exponent of the hard overlap")
+    line = weighted_line(x, y, error)
+    return Measurement(line.slope, line.slope_error, error_kind="seeds", name="exponent of the hard overlap")
 
 
 def conclude(spec: FeatureOverlap, results: xr.DataTree) -> Conclusion:
@@ -106,22 +122,20 @@ def conclude(spec: FeatureOverlap, results: xr.DataTree) -> Conclusion:
 
     node, limit = results["runs"].to_dataset(), results["limit"].to_dataset()["easy"].values
     hard, easy = node["hard"].values[:, :, -1], node["easy"].values[:, :, -1]
-    answers: dict[str, Result] = {}
+    label = "exponent of the hard overlap"
     if not (np.isfinite(hard).all() and np.isfinite(limit).all()):
-        reasons = ["descent diverges; lower the learning rate"]
-        answers["exponent of the hard overlap"] = Measurement(
-            np.nan, 0.0, Status.REFUSED, error_kind="seeds", reasons=reasons
-        )
-        return Conclusion(answers, "Descent diverges.")
+        refused = Measurement.refused("descent diverges; lower the learning rate", error_kind="seeds")
+        return Conclusion([Answer("hard-overlap-exponent", refused, label)], "Descent diverges.")
     slope = decay(spec.dimensions, hard)
-    source = "a direction that is not seen stays at the size of a random vector's"
-    answers["exponent of the hard overlap"] = Comparison(Prediction(-0.5, f"t = {spec.steps}, d → ∞", source), slope)
+    source = "the overlap with a direction that is not learned stays that of a random vector"
+    expected = Prediction(-0.5, f"t = {spec.steps}, d → ∞", source)
+    answers = [Answer("hard-overlap-exponent", Comparison(expected, slope), label)]
     if spec.aim().easy.size:
         theory = over_draws(limit[:, -1])
-        width = float(np.hypot(theory.error, 2 / spec.dimensions[-1]))
-        answers[f"easy overlap, d = {spec.dimensions[-1]}"] = Comparison(
-            Prediction(float(np.asarray(theory.value)), "d → ∞", "DMFT", width), over_draws(easy[-1])
-        )
+        largest = spec.dimensions[-1]
+        width = float(np.hypot(theory.error, POLICY.finite_size / largest))
+        beside = Comparison(Prediction(float(theory), "d → ∞", "DMFT", width), over_draws(easy[-1]))
+        answers.append(Answer("easy-overlap", beside, f"easy overlap, d = {largest}", {"dimension": largest}))
     numbers: dict[str, float | int | None] = {}
     for number, d in enumerate(spec.dimensions):
         numbers[f"hard, d = {d}"] = float(np.sqrt((hard[number] ** 2).mean()))
@@ -134,7 +148,7 @@ def conclude(spec: FeatureOverlap, results: xr.DataTree) -> Conclusion:
 
 
 def figures(spec: FeatureOverlap, results: xr.DataTree) -> Mapping[str, Captioned]:
-    from phasecast.figures.drawing import COLOURS, blank, legend, log_axis, points
+    from phasecast.figures.drawing import COLOURS, EXACT, blank, legend, log_axis, points
 
     figure, axes = blank(1, 2, width=8.0, height=3.2)
     node, limit = results["runs"].to_dataset(), results["limit"].to_dataset()["easy"].values
@@ -146,7 +160,7 @@ def figures(spec: FeatureOverlap, results: xr.DataTree) -> Mapping[str, Captione
         points(left, spec.dimensions, rms, error, number=number, label=f"{name} directions")
     start = np.sqrt((node["hard"].values[0, :, -1] ** 2).mean())
     line = start * np.sqrt(spec.dimensions[0] / np.asarray(spec.dimensions))
-    left.plot(spec.dimensions, line, "--", color="#666666", lw=1, label="d^(−1/2)")
+    left.plot(spec.dimensions, line, "--", color=EXACT["color"], lw=1, label="d^(−1/2)")
     left.axhline(limit[:, -1].mean(), color=COLOURS[0], ls=":", lw=1.2, label="easy, d → ∞")
     log_axis(left, spec.dimensions)
     left.set_yscale("log")
@@ -163,7 +177,7 @@ def figures(spec: FeatureOverlap, results: xr.DataTree) -> Mapping[str, Captione
     legend(right)
     caption = (
         "Size of the overlap of the weights with the easy and the hard directions. Left: over the dimension, with bars "
-        "of one standard error; right: along training, a line a run."
+        "of one standard error; right: along training, one line per run."
     )
     return {"overlap": Captioned(figure, caption)}
 
@@ -171,7 +185,7 @@ def figures(spec: FeatureOverlap, results: xr.DataTree) -> Mapping[str, Captione
 RECIPE = Recipe(
     name="feature-overlap",
     version=1,
-    question="Which directions does gradient descent find in a number of steps that does not grow with the dimension?",
+    question="Which directions does gradient descent learn in a number of steps that does not grow with the dimension?",
     spec=FeatureOverlap,
     work=work,
     layout=layout,

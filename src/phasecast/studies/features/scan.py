@@ -1,4 +1,4 @@
-"""Which setting gives the δ_NN ≈ 6 of the slides? Theory and success over everything that they leave open.
+"""Which setting gives the δ_NN ≈ 6 of the slides? Theory and success over everything that the slides leave open.
 
 Wang & Montanari 2026 print δ_NN ≈ 6 for a GeLU unit on phase retrieval and state neither the loss, nor a, b, the scale
 or centring of the labels, the learning rate, or whether weights stay on the sphere. (A factor on the loss is a factor
@@ -9,22 +9,34 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from pydantic import Field, model_validator
 
-from phasecast.core.results import Comparison, Measurement, Prediction, Result, Status, show
+from phasecast.core.answers import Answer
+from phasecast.core.policy import Policy, rule
+from phasecast.core.results import Comparison, Measurement, Prediction, Status, show
 from phasecast.lab.recipe import Captioned, Chunk, Conclusion, Recipe
 from phasecast.lab.tables import Table
-from phasecast.studies.features.shared_setting import Setting, rising
+from phasecast.studies.features.shared_setting import Setting, State, one_row, remaining, rising
 
 if TYPE_CHECKING:
     import xarray as xr
+    from matplotlib.axes import Axes
 
-PRINTED = 6.0  # "above δ_NN ≈ 6"
-NEAR = 1.0  # what a printed 6 may stand for
+
+@dataclass(frozen=True)
+class ScanPolicy(Policy):
+    """Which thresholds count as the printed one."""
+
+    printed: float = rule(6.0, "'above δ_NN ≈ 6', the slides of Wang & Montanari 2026")
+    near: float = rule(1.0, "chosen: the slides print one digit")
+    agreeing: float = rule(3.0, "combined errors, the tolerance of a comparison")
+
+
+POLICY = ScanPolicy()
 
 
 class FeatureScan(Setting):
@@ -66,8 +78,8 @@ class FeatureScan(Setting):
 
 
 @dataclass(frozen=True)
-class Open:
-    """One combination."""
+class OpenSetting:
+    """One combination of what the slides leave open."""
 
     loss: str
     target: str
@@ -81,28 +93,29 @@ class Open:
         """η divided by a²: the curvature grows with a², and η = 0.5 would diverge."""
         return self.rate / max(1.0, self.a**2)
 
-    def words(self) -> str:
+    def label(self) -> str:
+        """The combination as people read it."""
         parts = [self.loss, f"y = {self.target}", f"a = {self.a:g}"]
         parts += [f"b = {self.b:g}"] if self.b else []
         parts += [f"η = {self.lr:.3g}"]
         return ", ".join([*parts, *(["on the sphere"] if self.sphere else [])])
 
 
-def open_settings(spec: FeatureScan) -> list[Open]:
+def open_settings(spec: FeatureScan) -> list[OpenSetting]:
     product = itertools.product(
         spec.losses, spec.targets, spec.a_values, spec.b_values, spec.rates, spec.spheres
     )  # fmt: skip
-    return [Open(*one) for one in product]
+    return [OpenSetting(*one) for one in product]
 
 
-def work(spec: FeatureScan, state: Any) -> Iterator[Chunk]:
-    """One setting at one δ a chunk: its runs and the margins of theory."""
+def work(spec: FeatureScan, state: State) -> Iterator[Chunk]:
+    """One chunk per setting and δ: its runs and the margins of theory."""
     from phasecast.features.simulation.margins import decoupled_margins
     from phasecast.features.simulation.success import horizon, successes
 
     settings = open_settings(spec)
     total = len(settings) * len(spec.deltas)
-    for done in range(0 if state is None else int(state["done"]), total):
+    for done in remaining(state, total):
         number, delta = done // len(spec.deltas), spec.deltas[done % len(spec.deltas)]
         one = settings[number]
         network, target = spec.network(loss=one.loss, a=one.a, b=one.b), spec.aim(one.target)
@@ -118,8 +131,7 @@ def work(spec: FeatureScan, state: Any) -> Iterator[Chunk]:
             for seed in range(spec.theory_seeds)
         ]  # fmt: skip
         won = float(np.isfinite(times).sum())
-        row = {"setting": float(number), "delta": delta, "won": won, "margin": np.array(margins)}
-        rows = {"cells": {name: np.asarray(value)[None] for name, value in row.items()}}
+        rows = {"cells": one_row(setting=float(number), delta=delta, won=won, margin=margins)}
         yield Chunk({"done": done + 1}, rows, done + 1, total, ("successes", won))
 
 
@@ -139,90 +151,88 @@ def layout(spec: FeatureScan) -> Mapping[str, Table]:
 
 
 @dataclass(frozen=True)
-class Both:
+class Thresholds:
     """δ₅₀ and δ*(t) of one combination, and the share of successes at each δ."""
 
-    setting: Open
+    setting: OpenSetting
     half: Measurement
     stars: dict[int, Measurement]
     share: np.ndarray
 
 
-def compare(spec: FeatureScan, results: xr.DataTree) -> list[Both]:
+def thresholds_of(spec: FeatureScan, results: xr.DataTree) -> list[Thresholds]:
     from phasecast.features.simulation.margins import first_crossing
     from phasecast.features.simulation.success import half_success
 
     node = results["cells"].to_dataset()
-    found = []
+    thresholds = []
     for number, one in enumerate(open_settings(spec)):
         chosen = np.flatnonzero(node["setting"].values == number)
         won, margins = node["won"].values[chosen], node["margin"].values[chosen]  # (δ,), (δ, draw, time)
         half = half_success(spec.deltas, won, [spec.runs] * len(chosen))
         stars = {t: first_crossing(spec.deltas, margins[:, :, i].T, f"δ*({t})") for i, t in enumerate(spec.times)}
-        found.append(Both(one, half, stars, won / spec.runs))
-    return found
+        thresholds.append(Thresholds(one, half, stars, won / spec.runs))
+    return thresholds
 
 
 def conclude(spec: FeatureScan, results: xr.DataTree) -> Conclusion:
-    answers: dict[str, Result] = {}
+    answers: list[Answer] = []
     numbers: dict[str, float | int | None] = {}
     theory_six, success_six, agree = [], [], []
-    for one in compare(spec, results):
-        words, last = one.setting.words(), one.stars[spec.times[-1]]
-        numbers[f"δ₅₀: {words}"] = _number(one.half)
+    for one in thresholds_of(spec, results):
+        label, last = one.setting.label(), one.stars[spec.times[-1]]
+        numbers[f"δ₅₀: {label}"] = _number(one.half)
         for t, star in one.stars.items():
-            numbers[f"δ*({t}): {words}"] = _number(star)
+            numbers[f"δ*({t}): {label}"] = _number(star)
         if last.status is not Status.REFUSED and one.half.status is not Status.REFUSED:
-            theory = Prediction(
-                float(np.asarray(last.value)), f"t = {spec.times[-1]}, d → ∞", "outlier", systematic=float(last.error)
-            )
+            theory = Prediction(float(last), f"t = {spec.times[-1]}, d → ∞", "outlier", systematic=float(last.error))
             beside = Comparison(theory, one.half)
-            answers[words] = beside
-            if abs(beside.largest_distance) <= 3:
-                agree.append(words)
+            answers.append(Answer("threshold-beside-success", beside, label, asdict(one.setting)))
+            if abs(beside.largest_distance) <= POLICY.agreeing:
+                agree.append(label)
         if _near(last):
-            theory_six.append(f"{words} ({show(last.estimate, last.error)})")
+            theory_six.append(f"{label} ({show(last.estimate, last.error)})")
         if _near(one.half):
-            success_six.append(f"{words} ({show(one.half.estimate, one.half.error)})")
+            success_six.append(f"{label} ({show(one.half.estimate, one.half.error)})")
     if not answers:
-        reasons = ["no setting has both thresholds on this grid of δ; widen it"]
-        answers["theory beside success"] = Measurement(np.nan, 0.0, Status.REFUSED, error_kind="seeds", reasons=reasons)
-    said = (
-        f"δ*({spec.times[-1]}) is within {NEAR:g} of {PRINTED:g} for: {'; '.join(theory_six) or 'none'}. "
+        refused = Measurement.refused("no setting has both thresholds on this grid of δ; widen it", error_kind="seeds")
+        answers.append(Answer("threshold-beside-success", refused, "theory beside success"))
+    sentence = (
+        f"δ*({spec.times[-1]}) is within {POLICY.near:g} of {POLICY.printed:g} for: {'; '.join(theory_six) or 'none'}. "
         f"δ₅₀ at d = {spec.dimension} is, for: {'; '.join(success_six) or 'none'}. "
         f"Within three errors of each other in {len(agree)} of {len(answers)} settings where both are known."
     )
-    return Conclusion(answers, said, numbers)
+    return Conclusion(answers, sentence, numbers)
 
 
-def _number(found: Measurement) -> float | None:
-    return None if found.status is Status.REFUSED else float(np.asarray(found.value))
+def _number(one: Measurement) -> float | None:
+    return None if one.status is Status.REFUSED else float(one)
 
 
-def _near(found: Measurement) -> bool:
-    value = _number(found)
-    return value is not None and abs(value - PRINTED) <= NEAR
+def _near(one: Measurement) -> bool:
+    value = _number(one)
+    return value is not None and abs(value - POLICY.printed) <= POLICY.near
 
 
 def figures(spec: FeatureScan, results: xr.DataTree) -> Mapping[str, Captioned]:
-    from phasecast.figures.drawing import COLOURS, MARKERS, blank, legend
+    from phasecast.figures.drawing import COLOURS, EXACT, MARKERS, blank, legend
 
-    both = compare(spec, results)
-    figure, axes = blank(1, 1, width=8.2, height=0.9 + 0.27 * len(both))
+    rows = thresholds_of(spec, results)
+    figure, axes = blank(1, 1, width=8.2, height=0.9 + 0.27 * len(rows))
     one = axes[0, 0]
-    for row, found in enumerate(both):
-        shade = np.repeat(found.share[None], 2, axis=0)
+    for row, thresholds in enumerate(rows):
+        shade = np.repeat(thresholds.share[None], 2, axis=0)
         edges = np.sqrt(np.array(spec.deltas[1:]) * np.array(spec.deltas[:-1]))
         edges = np.concatenate([[spec.deltas[0] ** 2 / edges[0]], edges, [spec.deltas[-1] ** 2 / edges[-1]]])
         one.pcolormesh(edges, [row - 0.4, row + 0.4], shade[:1], cmap="Greys", vmin=0, vmax=2, lw=0)
-        _mark(one, found.half, row, COLOURS[1], "D")
-        for i, star in enumerate(found.stars.values()):
+        _mark(one, thresholds.half, row, COLOURS[1], "D")
+        for i, star in enumerate(thresholds.stars.values()):
             _mark(one, star, row, COLOURS[(0, 2, 3, 4, 5)[i % 5]], MARKERS[i % len(MARKERS)])
     one.plot([], [], "D", color=COLOURS[1], label=f"δ₅₀, d = {spec.dimension}")
     for i, t in enumerate(spec.times):
         one.plot([], [], MARKERS[i % len(MARKERS)], color=COLOURS[(0, 2, 3, 4, 5)[i % 5]], label=f"δ*({t})")
-    one.axvline(PRINTED, color="#666666", ls="--", lw=1, label="printed: 6")
-    one.set_yticks(range(len(both)), [found.setting.words() for found in both], fontsize=7)
+    one.axvline(POLICY.printed, **EXACT, label=f"printed: {POLICY.printed:g}")
+    one.set_yticks(range(len(rows)), [thresholds.setting.label() for thresholds in rows], fontsize=7)
     one.invert_yaxis()
     one.set_xscale("log")
     one.set_xticks(list(spec.deltas), [f"{delta:g}" for delta in spec.deltas], fontsize=8)
@@ -238,12 +248,10 @@ def figures(spec: FeatureScan, results: xr.DataTree) -> Mapping[str, Captioned]:
     return {"scan": Captioned(figure, caption)}
 
 
-def _mark(axes: Any, found: Measurement, row: int, colour: str, marker: str) -> None:
-    value = _number(found)
+def _mark(axes: Axes, one: Measurement, row: int, colour: str, marker: str) -> None:
+    value = _number(one)
     if value is not None:
-        axes.errorbar(
-            value, row, xerr=float(np.asarray(found.error)), fmt=marker, ms=4.5, color=colour, lw=1, capsize=2
-        )
+        axes.errorbar(value, row, xerr=float(one.error), fmt=marker, ms=4.5, color=colour, lw=1, capsize=2)
 
 
 RECIPE = Recipe(

@@ -1,4 +1,4 @@
-"""What the recipes about feature learning share: a network, a target, a learning rate."""
+"""What do the recipes about feature learning share? A network, a target, a learning rate, and work piece by piece."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from pydantic import Field, model_validator
 
 from phasecast.lab.spec import Spec
@@ -15,14 +16,18 @@ if TYPE_CHECKING:
     from phasecast.features.setting.target import Target
 
 
+State = Mapping[str, int] | None
+"""How many pieces of work are done; None at the start."""
+
+
 class Setting(Spec):
     """What is learned, by which unit, how fast; with ``scale = "paper"`` in the dimensions of the slides."""
 
     PAPER: ClassVar[Mapping[str, Any]] = {}
-    """What ``scale = "paper"`` sets, where it is not given."""
+    """The defaults of ``scale = "paper"``."""
 
     scale: Literal["laptop", "paper"] = Field(
-        "laptop", description="laptop: minutes; paper: large dimensions, hours, for what is not given"
+        "laptop", description="defaults: laptop takes minutes; paper uses large dimensions and takes hours"
     )
     target: str = Field("z**2", description="the labels as an expression in z, or z1, z2, z3")
     noise: float = Field(0.0, ge=0, description="standard deviation of noise on the labels")
@@ -34,7 +39,7 @@ class Setting(Spec):
 
     @model_validator(mode="before")
     @classmethod
-    def _to_scale(cls, values: Any) -> Any:
+    def _to_scale(cls, values: object) -> object:
         if isinstance(values, Mapping) and values.get("scale") == "paper":
             return {**cls.PAPER, **values}
         return values
@@ -45,12 +50,12 @@ class Setting(Spec):
         self.aim()
         return self
 
-    def network(self, **changes: Any) -> Network:
-        """One unit of this setting, with some things changed."""
+    def network(self, **changes: str | float) -> Network:
+        """One unit of this setting, with some of activation, loss, a and b changed."""
         from phasecast.features.setting.network import Network
 
-        given = {"activation": self.activation, "loss": self.loss, "a": self.a, "b": self.b, **changes}
-        return Network(**given)
+        chosen: dict[str, Any] = {"activation": self.activation, "loss": self.loss, "a": self.a, "b": self.b, **changes}
+        return Network(**chosen)
 
     def aim(self, expression: str | None = None) -> Target:
         """The target, or another one with the same noise."""
@@ -60,11 +65,21 @@ class Setting(Spec):
 
 
 def rising(name: str, values: tuple[float, ...]) -> None:
-    """Bad input unless the values rise."""
+    """Bad input unless the values are strictly increasing."""
     if list(values) != sorted(set(values)):
-        raise ValueError(f"{name} do not rise; give each once, the smallest first")
+        raise ValueError(f"{name} must rise; give each once, the smallest first")
 
 
 def log_times(steps: int, count: int) -> tuple[int, ...]:
-    """0 and about ``count`` steps evenly spaced in log time, up to ``steps``."""
+    """0 and about ``count`` steps, evenly spaced in log time, up to ``steps``."""
     return tuple(sorted({0, *np.unique(np.rint(np.geomspace(1, steps, count)).astype(int)).tolist()}))
+
+
+def remaining(state: State, total: int) -> range:
+    """The numbers of the pieces of work that are left."""
+    return range(0 if state is None else int(state["done"]), total)
+
+
+def one_row(**values: ArrayLike) -> dict[str, np.ndarray]:
+    """One row of a table."""
+    return {name: np.asarray(value)[None] for name, value in values.items()}

@@ -7,21 +7,38 @@ eigenvalue below the bulk whose eigenvector points to the hard subspace.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from pydantic import Field, model_validator
 
-from phasecast.core.results import Comparison, Measurement, Prediction, Result, Status, Verdict
+from phasecast.core.answers import Answer, Answers
+from phasecast.core.policy import Policy, rule
+from phasecast.core.results import Comparison, Measurement, Prediction, Status, Verdict
+from phasecast.core.statistics import standard_error
 from phasecast.lab.recipe import Captioned, Chunk, Conclusion, Recipe
 from phasecast.lab.tables import Table
-from phasecast.studies.features.shared_setting import Setting, rising
+from phasecast.studies.features.shared_setting import Setting, State, one_row, remaining, rising
 
 if TYPE_CHECKING:
     import xarray as xr
 
-POINTS = 240  # of the density
-EDGE_SCALE = 2.0  # the lowest eigenvalue of a bulk is about d^(-2/3) times this above its edge, in units of |edge|
+POINTS = 240  # at which the density is computed, enough for a smooth curve
+
+
+@dataclass(frozen=True)
+class SpectrumPolicy(Policy):
+    """How far a finite dimension may be from the limit."""
+
+    edge_scale: float = rule(
+        2.0, "chosen: the lowest eigenvalue of a bulk lies about this times |edge| d^(-2/3) above its edge"
+    )  # fmt: skip
+    edge_exponent: float = rule(-2 / 3, "fluctuations of an extreme eigenvalue, Tracy & Widom")
+    outlier_exponent: float = rule(-0.5, "fluctuations of an outlier and of its overlap are Gaussian")
+
+
+POLICY = SpectrumPolicy()
 
 
 class FeatureSpectrum(Setting):
@@ -33,7 +50,7 @@ class FeatureSpectrum(Setting):
     step: int = Field(20, ge=0, le=60, description="after how many steps")
     dimension: int = Field(800, ge=20, le=6000, description="dimension d")
     runs: int = Field(4, ge=2, description="draws of examples and weights")
-    samples: int = Field(20_000, ge=500, description="of the limit")
+    samples: int = Field(20_000, ge=500, description="samples of the limit")
     theory_seeds: int = Field(4, ge=2, description="draws of the limit")
 
     @model_validator(mode="after")
@@ -42,29 +59,27 @@ class FeatureSpectrum(Setting):
         return self
 
 
-def work(spec: FeatureSpectrum, state: Any) -> Iterator[Chunk]:
-    """One run, or the limit at one δ, a chunk."""
+def work(spec: FeatureSpectrum, state: State) -> Iterator[Chunk]:
+    """One chunk per run, and one per limit at one δ."""
     per = spec.runs + 1
     total = len(spec.deltas) * per
-    for done in range(0 if state is None else int(state["done"]), total):
+    for done in remaining(state, total):
         delta, number = spec.deltas[done // per], done % per
         row = _run(spec, delta, number) if number < spec.runs else _limit(spec, delta)
-        rows = {
-            "runs" if number < spec.runs else "limit": {name: np.asarray(value)[None] for name, value in row.items()}
-        }
+        rows = {"runs" if number < spec.runs else "limit": one_row(**row)}
         yield Chunk({"done": done + 1}, rows, done + 1, total)
 
 
 def _run(spec: FeatureSpectrum, delta: float, number: int) -> dict[str, Any]:
     """All eigenvalues, dense, and the overlap of the lowest, by Lanczos."""
-    from phasecast.features.curvature.per_example import stiffness
+    from phasecast.features.curvature.per_example import loss_hessian
     from phasecast.features.simulation.descent import descend, draw_data, lowest_curvatures
 
     data = draw_data(spec.network(), spec.aim(), delta, spec.dimension, seed=spec.seed + number)
     run = descend(data, spec.lr, spec.step, record=[spec.step])
     if run.status is Status.REFUSED:
         return {"delta": delta, "values": np.full(spec.dimension, np.nan), "overlap2": np.nan}
-    G = stiffness(data.network, (data.X @ run.theta).astype(float), data.y)[:, 0, 0]
+    G = loss_hessian(data.network, (data.X @ run.theta).astype(float), data.y)[:, 0, 0]
     values = np.linalg.eigvalsh((data.X.T * G.astype(np.float32)) @ data.X / len(G))
     return {"delta": delta, "values": values, "overlap2": lowest_curvatures(data, run.theta, 2).overlap2[0]}
 
@@ -74,7 +89,7 @@ def _limit(spec: FeatureSpectrum, delta: float) -> dict[str, Any]:
     from phasecast.features.hessian_spectrum import density, hessian_spectrum
     from phasecast.features.simulation.margins import bounded
 
-    found, law = [], None
+    spectra, law = [], None
     for seed in range(spec.theory_seeds):
         run = dmft(spec.network(), spec.aim(), delta, spec.lr, spec.step, samples=spec.samples, seed=spec.seed + seed)
         if run.status is Status.REFUSED:
@@ -83,10 +98,10 @@ def _limit(spec: FeatureSpectrum, delta: float) -> dict[str, Any]:
             return {"delta": delta, "edge": nothing, "outlier": nothing, "overlap2": nothing, "at": empty,
                     "density": empty}  # fmt: skip
         law = bounded(run.law(spec.step))
-        found.append(hessian_spectrum(law, delta))
+        spectra.append(hessian_spectrum(law, delta))
     assert law is not None
-    first = [one.outliers[0] if one.outliers else None for one in found]
-    edges = np.array([one.edge for one in found])
+    first = [one.outliers[0] if one.outliers else None for one in spectra]
+    edges = np.array([one.edge for one in spectra])
     high = float(law.mean(law.G) + 4 * np.sqrt(law.mean(law.G**2) / delta))  # four standard deviations of the bulk
     at = np.linspace(edges.min() - 0.2 * (high - edges.min()), high, POINTS)
     return {
@@ -117,9 +132,9 @@ def layout(spec: FeatureSpectrum) -> Mapping[str, Table]:
 def conclude(spec: FeatureSpectrum, results: xr.DataTree) -> Conclusion:
     from phasecast.features.simulation.descent import over_draws
 
-    answers: dict[str, Result] = {}
+    answers: list[Answer] = []
     numbers: dict[str, float | int | None] = {}
-    said = []
+    parts = []
     node, limit = results["runs"].to_dataset(), results["limit"].to_dataset()
     d = spec.dimension
     for number, delta in enumerate(spec.deltas):
@@ -127,41 +142,39 @@ def conclude(spec: FeatureSpectrum, results: xr.DataTree) -> Conclusion:
         values, overlap2 = node["values"].values[chosen], node["overlap2"].values[chosen]
         edges, outliers, overlaps = (limit[name].values[number] for name in ("edge", "outlier", "overlap2"))
         if not (np.isfinite(values).all() and np.isfinite(edges).all()):
-            reasons = ["descent diverges; lower the learning rate"]
-            answers[f"lowest eigenvalue, δ = {delta:g}"] = Measurement(
-                np.nan, 0.0, Status.REFUSED, error_kind="seeds", reasons=reasons
-            )
+            refused = Measurement.refused("descent diverges; lower the learning rate", error_kind="seeds")
+            answers.append(Answer("lowest-eigenvalue", refused, f"lowest eigenvalue, δ = {delta:g}", {"delta": delta}))
             continue
         outside = np.isfinite(outliers).mean() > 0.5
         lowest = over_draws(values[:, 0])
-        wander = EDGE_SCALE * abs(edges.mean()) * d ** (-2 / 3)
+        edge_width = POLICY.edge_scale * abs(edges.mean()) * d**POLICY.edge_exponent
+        outlier_width = d**POLICY.outlier_exponent
         if outside:
             there, spread = outliers[np.isfinite(outliers)], overlaps[np.isfinite(overlaps)]
-            close = _systematic(there, max(wander, abs(there.mean()) * d**-0.5))
-            answers[f"outlier, δ = {delta:g}"] = Comparison(Prediction(there.mean(), "d → ∞", "DMFT", close), lowest)
-            close = _systematic(spread, d**-0.5)
-            answers[f"overlap², δ = {delta:g}"] = Comparison(
-                Prediction(spread.mean(), "d → ∞", "DMFT", close), over_draws(overlap2)
-            )
+            beside = _beside(there, max(edge_width, abs(there.mean()) * outlier_width), lowest)
+            answers.append(Answer("outlier", beside, f"outlier, δ = {delta:g}", {"delta": delta}))
+            beside = _beside(spread, outlier_width, over_draws(overlap2))
+            answers.append(Answer("overlap2", beside, f"overlap², δ = {delta:g}", {"delta": delta}))
         bulk = over_draws(values[:, 1 if outside else 0])
-        answers[f"edge, δ = {delta:g}"] = Comparison(
-            Prediction(edges.mean(), "d → ∞", "DMFT", _systematic(edges, wander)), bulk
-        )
+        beside = _beside(edges, edge_width, bulk)
+        answers.append(Answer("edge", beside, f"edge, δ = {delta:g}", {"delta": delta}))
         numbers[f"overlap² of the lowest, δ = {delta:g}"] = float(overlap2.mean())
-        words = "an outlier" if outside else "no outlier"
-        said.append(f"δ = {delta:g}: {words} is predicted, the lowest eigenvector has overlap² {overlap2.mean():.2f}")
-    agree = sum(isinstance(one, Comparison) and one.verdict is Verdict.AGREES for one in answers.values())
-    return Conclusion(answers, f"{'; '.join(said)}. {agree} of {len(answers)} numbers agree with the limit.", numbers)
+        outcome = "an outlier" if outside else "no outlier"
+        parts.append(
+            f"δ = {delta:g}: {outcome} is predicted, the lowest eigenvector has overlap² {overlap2.mean():.2f}"
+        )
+    agree = sum(one.verdict is Verdict.AGREES for one in Answers(answers).comparisons())
+    return Conclusion(answers, f"{'; '.join(parts)}. {agree} of {len(answers)} numbers agree with the limit.", numbers)
 
 
-def _systematic(draws: np.ndarray, finite: float) -> float:
-    """What a prediction is known to: its spread over draws, and the effect of a finite d."""
-    spread = draws.std(ddof=1) / np.sqrt(len(draws)) if len(draws) > 1 else 0.0
-    return float(np.hypot(spread, finite))
+def _beside(draws: np.ndarray, finite: float, measured: Measurement) -> Comparison:
+    """A measurement beside the limit, known up to its spread over draws and the effect of a finite d."""
+    spread = standard_error(draws) if len(draws) > 1 else 0.0
+    return Comparison(Prediction(draws.mean(), "d → ∞", "DMFT", float(np.hypot(spread, finite))), measured)
 
 
 def figures(spec: FeatureSpectrum, results: xr.DataTree) -> Mapping[str, Captioned]:
-    from phasecast.figures.drawing import COLOURS, blank, legend
+    from phasecast.figures.drawing import COLOURS, EXACT, blank, legend
 
     count = len(spec.deltas)
     figure, axes = blank(1, count, width=3.9 * max(2, count), height=3.2)
@@ -174,7 +187,7 @@ def figures(spec: FeatureSpectrum, results: xr.DataTree) -> Mapping[str, Caption
         if np.isfinite(values).all() and np.isfinite(at).all():
             one.hist(values.ravel(), bins=80, range=(at[0], at[-1]), density=True, color=COLOURS[5], alpha=0.5)
             one.plot(at, shape, color=COLOURS[0], lw=1.2, label="bulk, d → ∞")
-            one.axvline(edge, color="#666666", ls="--", lw=1, label="edge")
+            one.axvline(edge, **EXACT, label="edge")
             one.plot(values[:, 0], np.full(len(values), shape.max() / 40), "v", color=COLOURS[1], ms=5, label="lowest")
             if np.isfinite(outlier).mean() > 0.5:
                 one.axvline(np.nanmean(outlier), color=COLOURS[1], ls=":", lw=1.5, label="outlier, d → ∞")

@@ -1,7 +1,7 @@
-"""How many examples until gradient descent succeeds? The share of runs that find a hard direction, over δ = n/d.
+"""How many examples does gradient descent need to succeed? The share of runs that learn a hard direction, over δ = n/d.
 
 Two figures of the slides of Wang & Montanari 2026: the phase transition of success for a GeLU unit on phase retrieval,
-and the effect of activations. Beside the runs stands δ*(t), where an informative outlier appears in the Hessian.
+and the effect of activations. The runs are compared with δ*(t), where an informative outlier appears in the Hessian.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from pydantic import Field, model_validator
 
+from phasecast.core.answers import Answer
 from phasecast.core.results import Comparison, Measurement, Prediction, Result, Status, show
 from phasecast.lab.recipe import Captioned, Chunk, Conclusion, Recipe
 from phasecast.lab.tables import Table
-from phasecast.studies.features.shared_setting import Setting, rising
+from phasecast.studies.features.shared_setting import Setting, State, one_row, remaining, rising
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -50,8 +51,8 @@ class FeatureSuccess(Setting):
         return self
 
 
-def work(spec: FeatureSuccess, state: Any) -> Iterator[Chunk]:
-    """A chunk for each activation, d and δ: all its runs, and with the first d the margins of theory."""
+def work(spec: FeatureSuccess, state: State) -> Iterator[Chunk]:
+    """One chunk per activation, d and δ: all its runs, and with the first d the margins of theory."""
     from phasecast.features.simulation.margins import decoupled_margins
     from phasecast.features.simulation.success import horizon, successes
 
@@ -59,7 +60,7 @@ def work(spec: FeatureSuccess, state: Any) -> Iterator[Chunk]:
     cells = [
         (number, d, delta) for number in range(len(spec.activations)) for d in spec.dimensions for delta in spec.deltas
     ]
-    for done in range(0 if state is None else int(state["done"]), len(cells)):
+    for done in remaining(state, len(cells)):
         number, d, delta = cells[done]
         network = spec.network(activation=spec.activations[number])
         times = successes(
@@ -67,8 +68,7 @@ def work(spec: FeatureSuccess, state: Any) -> Iterator[Chunk]:
             steps=horizon(d, spec.lr, spec.per_log), level=spec.level,
         )  # fmt: skip
         won = int(np.isfinite(times).sum())
-        row = {"activation": number, "dimension": d, "delta": delta, "won": won}
-        rows = {"runs": {name: np.array([float(value)]) for name, value in row.items()}}
+        rows = {"runs": one_row(activation=float(number), dimension=float(d), delta=float(delta), won=float(won))}
         if d == spec.dimensions[0]:
             margins = [
                 decoupled_margins(
@@ -76,8 +76,7 @@ def work(spec: FeatureSuccess, state: Any) -> Iterator[Chunk]:
                 )
                 for s in range(spec.theory_seeds)
             ]
-            theory = {"activation": float(number), "delta": delta, "margin": np.array(margins)}
-            rows["theory"] = {name: np.asarray(value)[None] for name, value in theory.items()}
+            rows["theory"] = one_row(activation=float(number), delta=delta, margin=margins)
         yield Chunk({"done": done + 1}, rows, done + 1, len(cells), ("successes", float(won)))
 
 
@@ -98,11 +97,11 @@ def places(spec: FeatureSuccess, results: xr.DataTree, number: int) -> dict[int,
     from phasecast.features.simulation.success import half_success
 
     node = results["runs"].to_dataset()
-    found = {}
+    halves = {}
     for d in spec.dimensions:
         chosen = node.isel(cell=np.flatnonzero((node["activation"] == number) & (node["dimension"] == d)))
-        found[d] = half_success(spec.deltas, chosen["won"].values, [spec.runs] * len(spec.deltas))
-    return found
+        halves[d] = half_success(spec.deltas, chosen["won"].values, [spec.runs] * len(spec.deltas))
+    return halves
 
 
 def predicted(spec: FeatureSuccess, results: xr.DataTree, number: int) -> dict[int, Measurement]:
@@ -117,37 +116,36 @@ def predicted(spec: FeatureSuccess, results: xr.DataTree, number: int) -> dict[i
 def conclude(spec: FeatureSuccess, results: xr.DataTree) -> Conclusion:
     from phasecast.features.simulation.success import finite_size
 
-    answers: dict[str, Result] = {}
+    answers: list[Answer] = []
     numbers: dict[str, float | int | None] = {}
-    said = []
+    parts = []
     for number, activation in enumerate(spec.activations):
         halves, stars = places(spec, results, number), predicted(spec, results, number)
         for d, half in halves.items():
-            answers[f"δ₅₀, {activation}, d = {d}"] = half
-            numbers[f"δ₅₀, {activation}, d = {d}"] = _number(half)
+            label = f"δ₅₀, {activation}, d = {d}"
+            answers.append(Answer("half-success", half, label, {"activation": activation, "dimension": d}))
+            numbers[label] = _number(half)
         for t, star in stars.items():
             numbers[f"δ*({t}), {activation}"] = _number(star)
         limit = finite_size(list(halves), list(halves.values()))
         last = stars[spec.times[-1]]
-        name = f"δ₅₀ for d → ∞, {activation}"
-        if last.status is Status.REFUSED or limit.status is Status.REFUSED:
-            answers[name] = limit
-        else:
-            theory = Prediction(
-                _number(last) or 0.0, f"t = {spec.times[-1]}", "outlier of the Hessian", systematic=float(last.error)
-            )
-            answers[name] = Comparison(theory, limit)
+        result: Result = limit
+        if last.status is not Status.REFUSED and limit.status is not Status.REFUSED:
+            regime, width = f"t = {spec.times[-1]}", float(last.error)
+            result = Comparison(Prediction(float(last), regime, "outlier of the Hessian", systematic=width), limit)
+        label = f"δ₅₀ for d → ∞, {activation}"
+        answers.append(Answer("half-success-limit", result, label, {"activation": activation}))
         start = "; ".join(f"{show(half.estimate, half.error)} at d = {d}" for d, half in halves.items())
-        said.append(f"{activation}: half of the runs succeed at δ = {start}; δ*({spec.times[-1]}) is {_words(last)}")
-    return Conclusion(answers, ". ".join(said) + ".", numbers)
+        parts.append(f"{activation}: half of the runs succeed at δ = {start}; δ*({spec.times[-1]}) is {_shown(last)}")
+    return Conclusion(answers, ". ".join(parts) + ".", numbers)
 
 
-def _number(found: Measurement) -> float | None:
-    return None if found.status is Status.REFUSED else float(np.asarray(found.value))
+def _number(one: Measurement) -> float | None:
+    return None if one.status is Status.REFUSED else float(one)
 
 
-def _words(found: Measurement) -> str:
-    return "not on this grid" if found.status is Status.REFUSED else show(found.estimate, found.error)
+def _shown(one: Measurement) -> str:
+    return "not on this grid" if one.status is Status.REFUSED else show(one.estimate, one.error)
 
 
 def figures(spec: FeatureSuccess, results: xr.DataTree) -> Mapping[str, Captioned]:
@@ -165,14 +163,14 @@ def figures(spec: FeatureSuccess, results: xr.DataTree) -> Mapping[str, Captione
             points(one, spec.deltas, share, error, number=i, label=f"d = {d}")
         for i, (t, star) in enumerate(predicted(spec, results, number).items()):
             if star.status is not Status.REFUSED:
-                one.axvline(float(np.asarray(star.value)), color=COLOURS[-1], ls=styles[i % 4], lw=1, label=f"δ*({t})")
+                one.axvline(float(star), color=COLOURS[-1], ls=styles[i % 4], lw=1, label=f"δ*({t})")
         log_axis(one, spec.deltas)
         one.set_title(activation, fontsize=10)
         one.set_xlabel("examples per dimension δ = n/d")
         legend(one)
     axes[0, 0].set_ylabel(f"share of runs with |cos| > {spec.level:g}")
     caption = (
-        f"Share of {spec.runs} runs that find the hard direction within {spec.per_log:g} ln(d)/η steps, with bars of "
+        f"Share of {spec.runs} runs that learn the hard direction within {spec.per_log:g} ln(d)/η steps, with bars of "
         "one standard error. Vertical lines: from there on the Hessian after t steps has an outlier that points to it."
     )
     return {"success": Captioned(figure, caption)}
@@ -181,7 +179,7 @@ def figures(spec: FeatureSuccess, results: xr.DataTree) -> Mapping[str, Captione
 RECIPE = Recipe(
     name="feature-success",
     version=1,
-    question="How many examples per dimension does gradient descent need to find a hard direction?",
+    question="How many examples per dimension does gradient descent need to learn a hard direction?",
     spec=FeatureSuccess,
     work=work,
     layout=layout,

@@ -7,27 +7,30 @@ slope over 1/n, with the corrected protocol or the published one.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
 
-from phasecast.core.results import Comparison, Measurement, Prediction, Result, Status
+from phasecast.core.answers import Answer
+from phasecast.core.results import Comparison, Prediction, Status
 from phasecast.lab.recipe import Captioned, Chunk, Conclusion, Recipe
 from phasecast.lab.spec import Spec
 from phasecast.lab.tables import Table
 
 if TYPE_CHECKING:
     import xarray as xr
+    from matplotlib.figure import Figure
 
     from phasecast.posterior.last_layers.generalisation import GeneralisationCurve, Setting
 
 Panel = Literal[
     "1a", "1b", "1c", "1d", "3a", "3b", "3c", "3d", "4a", "4b", "4c", "4d", "5a", "5b", "5c", "5d"
 ]  # fmt: skip
-COLOURS = {"map": "#D55E00", "last": "#0072B2", "two": "#009E73", "laplace-last": "#CC79A7", "laplace-two": "#888888"}
-AT_ONCE = 5  # datasets of every size in a chunk
+NUMBERS = {"map": 1, "last": 0, "two": 2, "laplace-last": 3, "laplace-two": 4}  # of the colours of the methods
+AT_ONCE = 5  # datasets of every size per chunk
 
 
 class Generalisation(Spec):
@@ -40,33 +43,33 @@ class Generalisation(Spec):
     sizes: tuple[int, ...] = Field(
         (200, 239, 285, 341, 408, 489, 584, 699, 836, 1000), min_length=3, description="dataset sizes n"
     )
-    datasets: int = Field(30, ge=2, description="datasets of each size, each with a truth of its own")
+    datasets: int = Field(30, ge=2, description="datasets per size, each with its own truth")
     epochs: int = Field(5000, ge=1, description="passes of SGD through the data")
     lr: float = Field(1e-3, gt=0, description="learning rate of SGD")
     decay: float = Field(5e-4, ge=0, description="weight decay of SGD")
-    test: int = Field(4000, ge=10, description="inputs that the error is averaged over")
+    test: int = Field(4000, ge=10, description="number of inputs that the error is averaged over")
     warmup: int = Field(200, ge=20, description="HMC trajectories that adapt")
     draws: int = Field(100, ge=10, description="draws of A from each of two chains")
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
         if self.sizes[0] < 4 or any(later <= before for before, later in pairwise(self.sizes)):
-            raise ValueError("sizes do not increase from 4 or more; give integers that do")
+            raise ValueError("sizes must be increasing integers ≥ 4")
         return self
 
 
 def setting_of(spec: Generalisation) -> Setting:
-    """The library's words for the spec."""
+    """The setting of the library for a spec."""
     from phasecast.posterior.last_layers.feature_networks import Training
     from phasecast.posterior.last_layers.generalisation import table_setting
 
     training = Training(epochs=spec.epochs, lr=spec.lr, decay=spec.decay)
-    more = {"test": spec.test, "warmup": spec.warmup, "draws": spec.draws}
-    return table_setting(spec.table, protocol=spec.protocol, training=training, **more)
+    sizes = {"test": spec.test, "warmup": spec.warmup, "draws": spec.draws}
+    return table_setting(spec.table, protocol=spec.protocol, training=training, **sizes)
 
 
-def work(spec: Generalisation, state: Any) -> Iterator[Chunk]:
-    """A few datasets of every size a chunk."""
+def work(spec: Generalisation, state: Mapping[str, Any] | None) -> Iterator[Chunk]:
+    """A few datasets of every size per chunk."""
     from phasecast.posterior.last_layers.generalisation import study
 
     before = 0 if state is None else int(state["done"])
@@ -89,7 +92,7 @@ def layout(spec: Generalisation) -> Mapping[str, Table]:
         "two": "with its last two layers Bayesian",
         "laplace_last": "with a Laplace approximation of the last layer",
         "laplace_two": "with one of the last two layers",
-        "undetermined": "directions in which the data say less than the prior",
+        "undetermined": "directions in which the data determine less than the prior",
         "rhat": "split R-hat of the distance between draws and MAP",
         "divergent": "HMC trajectories that diverged",
     }
@@ -98,80 +101,81 @@ def layout(spec: Generalisation) -> Mapping[str, Table]:
 
 
 def curves_of(spec: Generalisation, results: xr.DataTree) -> dict[str, GeneralisationCurve]:
-    """The library's curves from what is stored."""
+    """The curves of the library from the stored results."""
     from phasecast.posterior.last_layers.generalisation import curves
 
     node = results["errors"].to_dataset()
-    found = {str(name).replace("_", "-"): variable.values.T for name, variable in node.data_vars.items()}
-    return curves(setting_of(spec), spec.sizes, found)
+    columns = {str(name).replace("_", "-"): variable.values.T for name, variable in node.data_vars.items()}
+    return curves(setting_of(spec), spec.sizes, columns)
 
 
 def conclude(spec: Generalisation, results: xr.DataTree) -> Conclusion:
-    from phasecast.posterior.last_layers.generalisation import in_words
+    from phasecast.posterior.last_layers.generalisation import describe_setting
     from phasecast.studies.posterior.printed_tables import PRINTED
 
     curves = curves_of(spec, results)
     intercept = not setting_of(spec).realisable
-    answers: dict[str, Result] = {}
+    answers: list[Answer] = []
     numbers: dict[str, float | int | None] = {}
     for name, curve in curves.items():
         slope = curve.slope(intercept)
         printed = PRINTED.get(spec.table, {}).get(name, (np.nan, np.nan))[0]
-        key = f"slope over 1/n, {curve.name}"
         source = f"Table {spec.table[0]}({spec.table[1]}), printed without an error"
-        answers[key] = Comparison(Prediction(printed, source=source), slope) if np.isfinite(printed) else slope
+        result = Comparison(Prediction(printed, source=source), slope) if np.isfinite(printed) else slope
+        answers.append(Answer("slope", result, f"slope over 1/n, {curve.name}", {"method": name}))
         numbers[f"nG of {name} at n = {spec.sizes[-1]}"] = float(np.asarray(curve.estimate)[-1] * spec.sizes[-1])
     for name in ("last", "two"):
         less = curves[name].less(curves["map"])
-        scaled = Measurement(
-            np.asarray(less.estimate) * spec.sizes,
-            np.asarray(less.error) * spec.sizes,
-            less.status,
-            reasons=less.reasons,
-            error_kind="datasets",
-        )
-        answers[f"nG, {curves[name].name} less MAP, same data"] = scaled
+        estimate, error = np.asarray(less.estimate) * spec.sizes, np.asarray(less.error) * spec.sizes
+        scaled = replace(less, estimate=estimate, error=error, name="")
+        label = f"nG, {curves[name].name} minus MAP, same data"
+        answers.append(Answer("excess-over-map", scaled, label, {"method": name}))
     shown = [curve for curve in curves.values() if curve.status is not Status.REFUSED]
     best = min(shown, key=lambda curve: float(np.asarray(curve.estimate)[-1]))
-    sentence = f"{in_words(setting_of(spec))}: at n = {spec.sizes[-1]} {best.name} has the smallest error on average."
+    sentence = (
+        f"{describe_setting(setting_of(spec))}: at n = {spec.sizes[-1]} {best.name} has the smallest error on average."
+    )
     return Conclusion(answers, sentence[:1].upper() + sentence[1:], numbers)
 
 
 def figures(spec: Generalisation, results: xr.DataTree) -> Mapping[str, Captioned]:
-    from phasecast.posterior.last_layers.generalisation import in_words
+    from phasecast.posterior.last_layers.generalisation import describe_setting
 
-    curves, words = curves_of(spec, results), in_words(setting_of(spec))
+    curves, description = curves_of(spec, results), describe_setting(setting_of(spec))
     intercept = not setting_of(spec).realisable
     bayes = _figure({name: curves[name] for name in ("map", "last", "two")}, intercept)
     laplace = _figure({name: curves[name] for name in ("map", "laplace-last", "laplace-two")}, intercept, log=True)
-    line = "with an intercept, since the truth is no such network" if intercept else "through the origin"
+    line = "with an intercept, because the truth is not such a network" if intercept else "through the origin"
     return {
-        "curves": Captioned(bayes, f"E_n G over 1/n: {words}. Bars: one standard error over datasets; dashed: {line}."),
+        "curves": Captioned(
+            bayes, f"E_n G over 1/n: {description}. Bars: one standard error over datasets; dashed: {line}."
+        ),
         "laplace": Captioned(laplace, "The same for Laplace approximations. Hollow: refused, the Hessian is singular."),
     }
 
 
-def _figure(curves: Mapping[str, GeneralisationCurve], intercept: bool, log: bool = False) -> Any:
-    from matplotlib.figure import Figure
+def _figure(curves: Mapping[str, GeneralisationCurve], intercept: bool, log: bool = False) -> Figure:
+    from phasecast.figures.drawing import COLOURS, blank
 
-    figure = Figure(figsize=(6.4, 4.2), layout="constrained")
-    axes = figure.add_subplot()
+    figure, grid = blank(width=6.4, height=4.2)
+    axes = grid[0, 0]
     for name, curve in curves.items():
+        colour = COLOURS[NUMBERS[name]]
         mean, error = np.asarray(curve.estimate, dtype=float), np.asarray(curve.error, dtype=float)
         if not np.isfinite(mean).any():
-            axes.plot([], [], "o", mfc="none", color=COLOURS[name], label=f"{curve.name}: refused, no numbers")
+            axes.plot([], [], "o", mfc="none", color=colour, label=f"{curve.name}: refused, no numbers")
             continue
         refused = curve.status is Status.REFUSED
         label = curve.name + (", refused" if refused else "")
         if np.isfinite(mean).all() and not refused and not log:
             slope = curve.slope(intercept)
-            steepness = float(np.asarray(slope.estimate))
+            steepness = float(slope.estimate)
             at = np.linspace(0, 1.05 / curve.sizes.min(), 50)
-            axes.plot(at, steepness * at + slope.diagnostics.get("intercept", 0.0), "--", lw=1, color=COLOURS[name])
-            label += f", slope {steepness:.3g} ± {float(np.asarray(slope.error)):.2g}"
-        face = "none" if refused else COLOURS[name]
-        axes.errorbar(1 / curve.sizes, mean, yerr=error, fmt="o", ms=4, color=COLOURS[name], mfc=face, label=label)
-    axes.set_xlabel("1/n, inverse size of the dataset")
+            axes.plot(at, steepness * at + slope.diagnostics.get("intercept", 0.0), "--", lw=1, color=colour)
+            label += f", slope {steepness:.3g} ± {float(slope.error):.2g}"
+        face = "none" if refused else colour
+        axes.errorbar(1 / curve.sizes, mean, yerr=error, fmt="o", ms=4, color=colour, mfc=face, label=label)
+    axes.set_xlabel("1/n, inverse dataset size")
     axes.set_ylabel("average generalisation error E_n G (nats)")
     axes.set_yscale("log" if log else "linear")
     if not log:
