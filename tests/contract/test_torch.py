@@ -173,7 +173,7 @@ def test_chains_take_turns_where_memory_is_short(monkeypatch):
     offsets = np.random.default_rng(0).standard_normal((5, wide.size))
     for one, other in zip(wide.evaluate(offsets), narrow.evaluate(offsets), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-12)
-    assert narrow._at_once == 1 < wide._at_once
+    assert narrow._gradients._at_once == 1 < wide._gradients._at_once
 
 
 def test_the_module_and_everything_global_stay_as_they_were():

@@ -20,10 +20,10 @@ from phasecast.core.types import PyTree
 from phasecast.sampling import KERNELS, Tuning
 from phasecast.sampling.backends.protocol import Backend, stream
 
-PER_DECADE = 6  # temperatures per decade: the fourth-order rule then has an error below 1%, which the result includes
-WEAKEST = 0.01  # nβ E[L − L*] per parameter where the integration begins; below it the integrand is linear in nβ
+PER_DECADE = 6  # temperatures per decade; chosen, and the error of the quadrature is estimated and included
+WEAKEST = 0.01  # nβ E[L − L*] per parameter where the integration begins; below, the integrand is linear in nβ
 PRIOR_DRAWS = 32  # draws from the localisation alone: they only choose where the integration begins
-MOST_GRADIENTS = 1e7  # per temperature, a safeguard: 10⁵ is usual
+MOST_GRADIENTS = 1e7  # per temperature; chosen, a safeguard
 
 
 def local_free_energy(
