@@ -47,7 +47,7 @@ NAMES = {
     "verify_all",
     "phasecast.lab": "Answer Answers Captioned Chunk Conclusion DataFile Factory LocalEngine RECIPES Recipe Run Spec "
     "Store Sweep Swept Table find_recipe load make_sweep read_sweep resume run sweep tabulate",
-    "phasecast.torch": "llc load",
+    "phasecast.torch": "Problem llc llc_trajectory load",
     "phasecast.report": "competing_basins write write_sweep",
 }
 
