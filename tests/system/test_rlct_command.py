@@ -9,7 +9,7 @@ import pytest
 MODEL = """
 import numpy as np
 import phasecast as pc
-from phasecast.posterior.zoo.linear import linear, linear_data
+from phasecast.posterior import linear, linear_data
 from phasecast.posterior import Model
 
 def line():
