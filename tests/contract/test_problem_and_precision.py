@@ -96,7 +96,7 @@ before = dict(jax.config.values)
 import phasecast as pc
 for name in dir(pc):
     getattr(pc, name)
-pc.coefficients.temperature_ladder(pc.models.LANDSCAPES["x²y²"].problem())
+pc.coefficients.temperature_quadrature(pc.models.LANDSCAPES["x²y²"].problem())
 assert dict(jax.config.values) == before
 """
     subprocess.run([sys.executable, "-c", script], check=True)

@@ -24,7 +24,7 @@ NAMES = {
     "factor_analysis feature_span free_energy generalisation_error ideal jacobian_rank mixture modular_addition "
     "monomial newton nmf ntk_coefficient of_landscape product quadratic rank_mod_prime "
     "reduced_rank relu reparametrise sgd_temperature sum_of_powers symmetric_factorisation tanh temperature_ladder "
-    "union volume_scaling",
+    "temperature_quadrature union volume_scaling",
     "phasecast.features": "CurvatureLaw Data Descent Extremes FixedPoint HessianSpectrum Network Outlier PRESETS "
     "Target Threshold Trajectory WideTrajectory activation algorithmic_threshold decoupled density descend dmft "
     "draw_data finite_size fixed_point half_success hessian_spectrum initial_laws loss lowest_curvatures one_step_laws "

@@ -26,7 +26,7 @@ def published():
 
 @pytest.mark.parametrize(("method", "small", "large"), [("map", 14.0, 5.0), ("last", 14.0, 5.5), ("two", 13.0, 5.5)])
 def test_table_1a_with_correct_code(corrected, method, small, large):
-    """Against an independent implementation with standard errors of 1.8 and 1.1."""
+    """Against an independent implementation, which was not kept, with standard errors of 1.8 and 1.1."""
     curve = corrected[method]
     for n, mean, error, other, spread in zip(
         SIZES, curve.estimate, curve.error, (small, large), (1.8, 1.1), strict=True

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.flatten_util import ravel_pytree
 
 import phasecast as pc
 from phasecast.coefficients.llc.studies import LLCSweep
@@ -116,7 +118,8 @@ def test_steps_that_bias_are_refused_and_small_ones_are_not():
 @pytest.mark.slow
 def test_x2y2_has_no_limit_to_read_off_and_says_so():
     found = pc.llc(lambda w: w[0] ** 2 * w[1] ** 2, np.zeros(2), nbeta=1e4, target=0.05, max_grads=6e7)
-    assert found.status is not Status.OK or abs(found.value - 0.5) < 2 * found.error
+    assert found.status is not Status.OK
+    assert found.reasons
 
 
 @pytest.mark.slow
@@ -147,9 +150,18 @@ def test_the_fourier_solution_of_modular_addition():
         return outputs - outputs.mean(axis=0)
 
     right = centred(weights)
-    found = pc.llc(lambda w: jnp.mean(jnp.sum((centred(w) - right) ** 2, axis=1)) / 2, weights, nbeta=1e4, gamma=5.0)
+
+    def loss(w):
+        return jnp.mean(jnp.sum((centred(w) - right) ** 2, axis=1)) / 2
+
+    found = pc.llc(loss, weights, nbeta=1e4, gamma=5.0)
+    flat, shape = ravel_pytree(weights)
+    curvatures = 1e4 * np.linalg.eigvalsh(np.asarray(jax.hessian(lambda w: loss(shape(w)))(flat)))
+    assert np.sum(curvatures > 1) == 2 * 45.5  # λ of a smooth set of minima is half its codimension
+    at_gamma = float(np.sum(curvatures / (curvatures + 5.0)) / 2)
     assert found.status is not Status.REFUSED
-    assert abs(found.estimate - 45.5) < 2 * np.hypot(found.error, 1.2)
+    print(found.estimate, found.error, at_gamma)
+    assert abs(found.estimate - at_gamma) < 4 * found.error
 
 
 @pytest.mark.slow

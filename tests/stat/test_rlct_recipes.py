@@ -13,7 +13,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
 
 def test_reduced_rank_regression_of_full_rank(tmp_path):
-    """λ = 9/2; another implementation had a slope of 4.57 ± 0.06 over its own 20 data sets."""
+    """λ = 9/2; an independent implementation, which was not kept, had a slope of 4.57 ± 0.06 over 20 data sets."""
     found = run("rlct-linear", {}, store=tmp_path, quiet=True)
     for method in ("variance", "slope"):
         answer = found.conclusion().answers.comparison("lambda", method=method)

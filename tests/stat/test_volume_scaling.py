@@ -118,7 +118,7 @@ def test_a_slope_that_keeps_changing_is_refused():
     [
         (Problem(lambda w: w @ w, np.zeros(7)), {}, "at most 6 parameters"),
         (Problem(lambda w: w @ w, np.zeros(2)), {"samples": 1}, "an integer ≥ 2"),
-        (Problem(lambda w: w @ w, np.zeros(2)), {"epsilons": [1e-3, 1e-3]}, "increasing row"),
+        (Problem(lambda w: w @ w, np.zeros(2)), {"epsilons": [1e-3, 1e-3]}, "positive and increasing"),
         (Problem(lambda w: np.inf * (1 + w @ w), np.zeros(2)), {}, "is inf"),
         (Problem(lambda w: w @ w, np.zeros(2)), {"radius": 0.0}, "positive half-width"),
         (Problem(lambda w: w @ w, np.zeros(2)), {"blocks": 2}, "an integer ≥ 20"),

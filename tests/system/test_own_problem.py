@@ -105,9 +105,9 @@ def test_an_edited_model_is_computed_anew_in_the_same_process(project, tmp_path)
     (project / "shapes.py").write_text(SHAPES.replace("POWER = 2", "POWER = 4"))
     second = run("toy-landscapes", SETTINGS, store=store, quiet=True)
     assert first.id != second.id
-    ladders = [found.results()["ladder/llc"].values[0, -1] for found in (first, second)]
-    assert ladders[0] == pytest.approx(0.475, abs=0.01)  # (xy)²: λ = ½, less 1/log nβ
-    assert ladders[1] == pytest.approx(0.225, abs=0.02)  # (xy)⁴: λ = ¼
+    values = [one.results()["quadrature/llc"].values[0, -1] for one in (first, second)]
+    assert values[0] == pytest.approx(0.475, abs=0.01)  # (xy)²: λ = ½, less 1/log nβ
+    assert values[1] == pytest.approx(0.225, abs=0.02)  # (xy)⁴: λ = ¼
 
 
 def test_a_resumed_run_whose_code_changed_is_refused(project, tmp_path):
@@ -177,11 +177,11 @@ def test_a_module_imported_before_and_one_that_shares_an_edited_helper_are_read_
 
     (project / "shapes.py").write_text(SHAPES.replace("POWER = 2", "POWER = 4"))
     fourth = run("toy-landscapes", SETTINGS, store=tmp_path / "runs", quiet=True)
-    assert fourth.results()["ladder/llc"].values[0, -1] == pytest.approx(0.225, abs=0.02)
+    assert fourth.results()["quadrature/llc"].values[0, -1] == pytest.approx(0.225, abs=0.02)
     (project / "b_model.py").write_text(MODEL)
     (project / "shapes.py").write_text(SHAPES)
     second = run("toy-landscapes", {**SETTINGS, "problem": "b_model:factory"}, store=tmp_path / "runs", quiet=True)
-    assert second.results()["ladder/llc"].values[0, -1] == pytest.approx(0.475, abs=0.01)
+    assert second.results()["quadrature/llc"].values[0, -1] == pytest.approx(0.475, abs=0.01)
     sys.modules.pop("b_model")
 
 

@@ -25,6 +25,7 @@ from phasecast.core.errors import BadInput
     ],
 )
 def test_reference_values(found, value, multiplicity):
+    """tanh by tests/reference/coefficients.py; the others are worked out by hand from the formulas of their sources."""
     assert (found.value, found.multiplicity, found.kind) == (value, multiplicity, "exact")
 
 

@@ -152,7 +152,10 @@ def test_decoupled_labels_keep_the_easy_and_forget_the_hard():
 
 
 def test_the_reference_fixed_point():
-    """Softplus, min(z², 3), square loss, δ = 12: α(0) = 4.748, q = 0.487, margin 0.0376."""
+    """Softplus, min(z², 3), square loss, δ = 12: α(0) = 4.748, q = 0.487, margin 0.0376.
+
+    ``test_the_reference_fixed_point_and_its_margin`` in test_features_spectrum.py solves for the same numbers.
+    """
     found = fixed_point(Network("softplus", "square"), target("minimum(z**2, 3)"), 12.0)
     assert found.status is Status.OK
     assert found.alpha.value == pytest.approx(4.748, abs=1e-3)

@@ -99,6 +99,8 @@ def test_an_outlier_exactly_where_the_margin_is_negative(points, delta):
 
 
 def test_reference_thresholds_at_the_start():
+    """The first two are those of tests/reference/thresholds_at_the_start.py; the wide network's comes from an
+    independent implementation that was not kept."""
     assert outlier_set(law_of(Network("gelu", "square"), "tanh(z)**2"))[0][0] == pytest.approx(4.23447, abs=1e-4)
     assert outlier_set(law_of(PSEUDO, "z**2"))[0][0] == pytest.approx(1.69276, abs=1e-4)
     plus, minus = initial_laws(Network("gelu", "square", "wide"), target("tanh(z)**2"))
@@ -107,6 +109,7 @@ def test_reference_thresholds_at_the_start():
 
 
 def test_reference_spectrum_at_delta_10():
+    """Edge and outlier are those of tests/reference/thresholds_at_the_start.py."""
     found = hessian_spectrum(law_of(PSEUDO, "z**2"), 10.0)
     assert found.edge == pytest.approx(-0.220486, abs=1e-4)
     assert found.outliers[0].value == pytest.approx(-0.298327, abs=1e-4)

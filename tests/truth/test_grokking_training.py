@@ -346,7 +346,17 @@ def test_crossings_severity_and_width_are_their_definitions():
 
 
 def medians(table, width, settings, **numbers):
-    """Median over seeds of functions of (curves of a member, its last weights)."""
+    """Median over seeds of functions of (curves of a member, its last weights); see :func:`of_seeds`."""
+    return {name: np.median(each) for name, each in of_seeds(table, width, settings, **numbers).items()}
+
+
+def median_and_error(each):
+    """The median with its standard error, that of a mean times √(π/2)."""
+    return np.median(each), np.sqrt(np.pi / 2) * np.std(each, ddof=1) / np.sqrt(len(each))
+
+
+def of_seeds(table, width, settings, **numbers):
+    """Functions of (curves of a member, its last weights), for each seed."""
     pieces = list(train(table, quadratic(table, width), **settings))
     curves, members = joined(pieces), len(pieces[-1].diverged)
     found = {}
@@ -355,7 +365,7 @@ def medians(table, width, settings, **numbers):
             of(curves["step"], *(curves[kind][:, member] for kind in CURVES[2:]), pieces[-1].params(member))
             for member in range(members)
         ]
-        found[name] = np.median([np.nan if one is None else one for one in each])
+        found[name] = np.array([np.nan if one is None else one for one in each], dtype=float)
     return found
 
 
@@ -383,15 +393,12 @@ def test_trained_on_a_network_keeps_two_units_for_each_nonzero_residue():
 
 @pytest.mark.slow
 def test_the_demo_memorises_at_once_and_generalises_after_four_thousand_steps():
-    found = medians(
-        make_task("addition", 23),
-        128,
-        {"steps": 6000, "seeds": range(5)},
-        known=passed("train99"),
-        rule=passed("val95"),
-    )
-    assert found["known"] <= 100
-    assert found["rule"] == pytest.approx(4150, rel=0.15)
+    settings = {"steps": 6000, "seeds": range(5)}
+    found = of_seeds(make_task("addition", 23), 128, settings, known=passed("train99"), rule=passed("val95"))
+    assert np.median(found["known"]) <= 100
+    middle, error = median_and_error(found["rule"])
+    assert abs(middle - 4150) < 3 * error
+    assert error < 0.1 * middle
 
 
 @pytest.mark.slow
@@ -404,9 +411,10 @@ def test_the_effective_width_settles_at_two_units_a_residue_for_most_seeds(p):
 @pytest.mark.slow
 def test_the_baseline_of_the_paper_generalises_when_published():
     settings = {"steps": 5000, "weight_decay": 1e-5, "batch": 128, "log_every": 50, "seeds": range(3)}
-    found = medians(make_task("addition", 53), 1000, settings, rule=passed("val50"), severity=severity)
-    assert found["rule"] == pytest.approx(3366, rel=0.15)
-    assert found["severity"] == pytest.approx(0.61, abs=0.03)  # at T = 5000
+    found = of_seeds(make_task("addition", 53), 1000, settings, rule=passed("val50"), severity=severity)
+    middle, error = median_and_error(found["rule"])
+    assert abs(middle - 3366) < 3 * np.hypot(error, np.sqrt(3) * error)  # the paper's is one training
+    assert np.median(found["severity"]) == pytest.approx(0.61, abs=0.03)  # at T = 5000
 
 
 @pytest.mark.slow

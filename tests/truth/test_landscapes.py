@@ -14,10 +14,15 @@ from phasecast.coefficients import (
     monomial,
     of_landscape,
     sum_of_powers,
-    temperature_ladder,
+    temperature_quadrature,
     volume_scaling,
 )
-from phasecast.coefficients.small_problems.temperature_quadrature import NBETAS, fit_ladder, ladder
+from phasecast.coefficients.small_problems.temperature_quadrature import (
+    NBETAS,
+    TemperaturePolicy,
+    extrapolate,
+    scaled_losses,
+)
 from phasecast.coefficients.small_problems.volume_scaling import EPSILONS, fit_volume, volume_sampler
 from phasecast.core import Comparison, Problem, Status, Verdict
 from phasecast.core.errors import BadInput, OutsideRegime
@@ -78,15 +83,15 @@ def mean_power(power: int, nbetas: np.ndarray) -> np.ndarray:
     return gammainc(1 + 1 / power, z) / gammainc(1 / power, z) / power
 
 
-def test_the_ladder_of_a_sum_is_a_ratio_of_incomplete_gamma_functions():
+def test_the_scaled_losses_of_a_sum_are_ratios_of_incomplete_gamma_functions():
     for name, power in (("x²+y²", 2), ("x⁴+y⁴", 4)):
-        values, errors = ladder(LANDSCAPES[name].problem(), radius=RADIUS, nbetas=NBETAS, nodes=512)
+        values, errors = scaled_losses(LANDSCAPES[name].problem(), radius=RADIUS, nbetas=NBETAS, nodes=512)
         np.testing.assert_allclose(values, 2 * mean_power(power, NBETAS), atol=float(errors.max()))
 
 
-def test_the_ladder_of_x2y2_is_the_one_dimensional_integral():
+def test_the_scaled_losses_of_x2y2_are_the_one_dimensional_integral():
     """∫exp(−nβ x²y²)dx is an error function of y; what is left is done by trapezoids in log y."""
-    values, errors = ladder(LANDSCAPES["x²y²"].problem(), radius=RADIUS, nbetas=NBETAS, nodes=512)
+    values, errors = scaled_losses(LANDSCAPES["x²y²"].problem(), radius=RADIUS, nbetas=NBETAS, nodes=512)
     y = np.exp(np.linspace(math.log(1e-22), math.log(RADIUS), 400_001))
 
     def log_partition(nbeta: float) -> float:
@@ -102,8 +107,8 @@ def test_the_ladder_of_x2y2_is_the_one_dimensional_integral():
 
 
 @pytest.mark.parametrize("name", LANDSCAPES)
-def test_the_ladder_finds_lambda_and_multiplicity(name):
-    measured = temperature_ladder(LANDSCAPES[name].problem())
+def test_temperature_quadrature_finds_lambda_and_multiplicity(name):
+    measured = temperature_quadrature(LANDSCAPES[name].problem())
     predicted = of_landscape(LANDSCAPES[name])
     assert Comparison(predicted, measured).verdict is Verdict.AGREES
     assert measured.diagnostics["multiplicity"] == predicted.multiplicity
@@ -153,9 +158,9 @@ def test_what_has_no_coefficient_is_bad_input(call, words):
         call()
 
 
-def test_the_finite_size_form_brackets_the_ladder():
+def test_the_finite_size_form_brackets_the_quadrature():
     """λ − (m−1)/log nβ with its width holds the exact value at every nβ, and for m = 1 it is λ itself."""
-    values, _ = ladder(LANDSCAPES["x²y²"].problem(), radius=RADIUS, nbetas=NBETAS, nodes=512)
+    values, _ = scaled_losses(LANDSCAPES["x²y²"].problem(), radius=RADIUS, nbetas=NBETAS, nodes=512)
     for nbeta, value in zip(NBETAS, values, strict=True):
         at = monomial([2, 2]).at(nbeta=float(nbeta))
         assert abs(value - float(at.value)) <= float(at.systematic)
@@ -168,12 +173,12 @@ def test_the_finite_size_form_brackets_the_ladder():
 
 def test_a_valley_across_the_grid_is_refused_not_mismeasured():
     crossed = Problem(lambda w: (w[0] - w[1]) ** 2, np.zeros(2))
-    assert temperature_ladder(crossed).status is Status.REFUSED
+    assert temperature_quadrature(crossed).status is Status.REFUSED
 
 
 def test_a_point_that_is_no_minimum_is_bad_input():
     saddle = Problem(lambda w: w[0] ** 2 - w[1] ** 2, np.zeros(2))
-    for measure in (temperature_ladder, volume_scaling):
+    for measure in (temperature_quadrature, volume_scaling):
         with pytest.raises(BadInput, match="not a minimum"):
             measure(saddle)
         with pytest.raises(BadInput, match="positive half-width"):
@@ -186,9 +191,18 @@ def test_a_point_that_is_no_minimum_is_bad_input():
 
 def test_three_parameters_are_not_for_the_grid():
     with pytest.raises(BadInput, match="two parameters"):
-        temperature_ladder(Problem(lambda w: w @ w, np.zeros(3)))
+        temperature_quadrature(Problem(lambda w: w @ w, np.zeros(3)))
 
 
-def test_a_ladder_that_is_not_geometric_is_bad_input():
+def test_temperatures_that_are_not_geometric_are_bad_input():
     with pytest.raises(BadInput, match="logspace"):
-        fit_ladder(np.ones(5), np.zeros(5), np.arange(1.0, 6.0))
+        extrapolate(np.ones(5), np.zeros(5), np.arange(1.0, 6.0))
+
+
+def test_a_stricter_policy_refuses_what_the_default_accepts():
+    problem = LANDSCAPES["x⁴+y⁴"].problem()
+    strict = TemperaturePolicy(largest_grid_difference=1e-9)
+    assert temperature_quadrature(problem).status is Status.OK
+    measured = temperature_quadrature(problem, policy=strict)
+    assert measured.status is Status.REFUSED
+    assert measured.policy == strict.plain()

@@ -170,4 +170,5 @@ def test_networks_that_cannot_be_are_bad_input(call, words):
     ],
 )
 def test_reference_values(found, value, multiplicity):
+    """Those of tests/reference/coefficients.py; with a bias one more direction, with given ranks the smooth point."""
     assert (found.value, found.multiplicity) == (value, multiplicity)

@@ -30,6 +30,7 @@ from phasecast.core.errors import BadInput
     ],
 )
 def test_reference_values(found, value, multiplicity):
+    """Those of tests/reference/coefficients.py, which solves the linear programme."""
     assert (found.value, found.multiplicity, found.kind) == (value, multiplicity, "exact")
 
 

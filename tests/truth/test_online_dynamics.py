@@ -29,6 +29,7 @@ def nearly_symmetric(modes: int = 4) -> OrderParameters:
     [(1, [0.02081693, 0.00768607, 0.00580374, 0.00126016]), (2, [0.02456396, 0.00877765, 0.00644938, 0.00132149])],
 )
 def test_reference_curves(order, values):
+    """From an independent implementation that was not kept; :class:`CayleyHamilton` below is one that was."""
     curve = solve(nearly_symmetric(), Spectrum.power_law(4, 1.0), 0.5, [5, 20, 100, 300], order=order)
     np.testing.assert_allclose(curve.eps, values, rtol=2e-5)
 

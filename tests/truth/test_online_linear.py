@@ -30,6 +30,8 @@ TOEPLITZ = 0.6 ** abs(np.subtract.outer(np.arange(12), np.arange(12)))
 
 
 def test_reference_numbers():
+    """The curve and the limits are those of tests/reference/online_numbers.py; the last three numbers come from an
+    independent implementation that was not kept, and other tests derive the same quantities in other ways."""
     eps = linear_curve(8, 1.0, 1.0, 1.0, [0.5, 2, 10, 50]).eps
     np.testing.assert_allclose(eps, [0.351981851, 0.128448902, 0.0125688519, 8.98106832e-6], rtol=1e-8)
     for beta, limit in ((1.0, 1.00317886), (0.25, 1.57960874)):

@@ -26,6 +26,7 @@ def equal_teachers(teachers: int, T: float, D: float) -> np.ndarray:
 
 
 def test_reference_numbers():
+    """Those of tests/reference/online_numbers.py."""
     assert plateau(np.eye(2)).eps == pytest.approx(0.00580542016, rel=1e-8)
     assert plateau(np.eye(4)).eps == pytest.approx(0.00709431597, rel=1e-8)
     second = Spectrum.power_law(10, 0.25).moment(2)

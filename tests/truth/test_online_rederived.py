@@ -180,7 +180,9 @@ def test_the_printed_length_is_the_papers_arithmetic():
         )
         for seed in range(4)
     ]  # fmt: skip
-    assert np.mean([one.fluctuation for one in found]) == pytest.approx(0.000279, rel=0.4)
+    measured = np.array([one.fluctuation for one in found])
+    spread = measured.std(ddof=1)
+    assert abs(measured.mean() - 0.000279) < 3 * spread * np.sqrt(1 / 4 + 1)  # the paper's is one draw, ours are four
     assert np.mean([one.printed_reach for one in found]) == pytest.approx(0.33, rel=0.03)
     assert np.mean([one.printed for one in found]) == pytest.approx(2751, rel=0.1)
     D, tau = np.log(0.33 / (0.000279 / sigma)), 478.1 / 2

@@ -155,8 +155,8 @@ def test_a_slope_of_the_prior_is_not_mistaken_for_none():
 @pytest.mark.parametrize(
     ("loss", "sampler", "words"),
     [
-        (lambda w: w @ w, None, "where to draw"),
-        (lambda w: w @ w - 1, lambda rng, count: rng.uniform(size=(count, 2)), "not one number ≥ 0"),
+        (lambda w: w @ w, None, "needs a sampler"),
+        (lambda w: w @ w - 1, lambda rng, count: rng.uniform(size=(count, 2)), "one number ≥ 0"),
         (lambda w: w @ w, lambda rng, count: rng.uniform(size=(2, count)), "does not return count draws"),
         (lambda w: jnp.maximum(w[0], 0.0), lambda rng, count: rng.normal(size=(count, 1)), "its zeros have volume"),
         (Problem(lambda w: w @ w, np.zeros(2)), lambda rng, count: rng.normal(size=(count, 2)), "in a box"),

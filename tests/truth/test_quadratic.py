@@ -167,7 +167,7 @@ def test_the_rank_modulo_a_prime_sees_what_floats_do_not():
         (lambda: modular_addition(9, 3), "9 is not prime"),
         (lambda: modular_addition(7, 3, train=50), "only 49 pairs"),
         (lambda: modular_addition(7, 3, regime="rich"), "feature, lazy, ntk"),
-        (lambda: modular_addition(7, 3, dead_v=4), "cannot be dead"),
+        (lambda: modular_addition(7, 3, dead_v=4), "exceed the width"),
         (lambda: quadratic(0, 1, 1), "inputs is 0"),
         (lambda: jacobian_rank(lambda w, x: x @ w / 3, np.ones((2, 1)), np.eye(2), exact=True), "not integers"),
         (lambda: fourier_solution(4, 4), "odd prime"),

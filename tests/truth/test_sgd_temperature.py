@@ -124,7 +124,7 @@ def test_flat_directions_do_not_count():
     [
         ({"shift": 0.5}, "above the minimum"),
         ({"lr": 1.0}, "unstable"),
-        ({"sign": -1}, "no minimum"),
+        ({"sign": -1}, "not a minimum"),
         ({"tilt": 1.0}, "flat"),
     ],
 )

@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from fractions import Fraction
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from phasecast.coefficients.exact.coefficient import Coefficient
 from phasecast.core.claim import ClaimVerdict, Finding
 from phasecast.core.results import Comparison, Verdict
-
-
-def integers(seed: int, *shape: int) -> np.ndarray:
-    """Random integers without zeros, which would be special points."""
-    rng = np.random.default_rng(seed)
-    return rng.integers(1, 12, shape) * rng.choice([-1, 1], shape)
 
 
 def verdict_of(printed: bool, corrected: bool | None = None, *, experiment: bool = False) -> ClaimVerdict:
@@ -55,9 +47,11 @@ def undecided(words: str) -> Finding:
     return Finding(ClaimVerdict.OPEN, words)
 
 
-def exact_value(coefficient: Coefficient) -> Fraction:
-    """λ as a Fraction, for arithmetic."""
-    return Fraction(coefficient.value)  # pyright: ignore[reportArgumentType, reportCallIssue]
+def exact_finding(rows: Iterable[tuple[str, int, int]], corrected: bool | None = None) -> Finding:
+    """What exact numbers say of printed ones: rows (case, printed, exact), and whether our version is exact."""
+    rows = list(rows)
+    sentence = "; ".join(f"{case}: printed {printed}, exact {exact}" for case, printed, exact in rows)
+    return finding(sentence, printed=all(printed == exact for _, printed, exact in rows), corrected=corrected)
 
 
 def all_agree(comparisons: Sequence[Comparison]) -> bool:

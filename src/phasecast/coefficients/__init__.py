@@ -1,4 +1,4 @@
-"""What is λ here? Exact learning coefficients, ranks of Jacobians, and two ways to measure λ in small problems."""
+"""What is λ here? Exact values (``exact``), measurements for small problems (``small_problems``), λ̂ (``llc``)."""
 
 from phasecast.coefficients.exact.coefficient import Coefficient
 from phasecast.coefficients.exact.jacobian_rank import (
@@ -33,7 +33,7 @@ from phasecast.coefficients.free_energy import (
     union,
 )
 from phasecast.coefficients.sgd_temperature import sgd_temperature
-from phasecast.coefficients.small_problems.temperature_quadrature import temperature_ladder
+from phasecast.coefficients.small_problems.temperature_quadrature import temperature_ladder, temperature_quadrature
 from phasecast.coefficients.small_problems.volume_scaling import volume_scaling
 
 __all__ = [
@@ -70,6 +70,7 @@ __all__ = [
     "symmetric_factorisation",
     "tanh",
     "temperature_ladder",
+    "temperature_quadrature",
     "union",
     "volume_scaling",
 ]

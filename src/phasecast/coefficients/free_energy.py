@@ -1,4 +1,4 @@
-"""What λ means: combined coefficients, free energy, generalisation error, and which of two basins wins at which n.
+"""What does λ imply? Combined coefficients, free energy, generalisation error, and which basin wins at which n.
 
 .. math:: F(n) = nL + \\lambda \\log n - (m-1) \\log\\log n + O(1)
 
@@ -15,27 +15,29 @@ from fractions import Fraction
 
 from phasecast.coefficients.exact.coefficient import Coefficient
 from phasecast.core.errors import BadInput
-from phasecast.core.results import Measurement, Prediction, Status
+from phasecast.core.results import Measurement, Prediction
 
-SMALLEST_N, LARGEST_N = 3.0, 1e15
+SMALLEST_N, LARGEST_N = 3.0, 1e15  # log log n is positive from n = e on; no data set is larger than 10¹⁵
+STEPS = 4000  # of the search for crossings in log n: 0.8% in n per step
+PRECISION = 1e-9  # relative, of n at a crossing; the root in log n is found to 1e-13
 
 
 def add(*parts: Coefficient) -> Coefficient:
     """λ of a sum K₁(x) + K₂(y) + … in separate variables: λ add, and so do the m − 1."""
     return _combined(
-        parts, sum((_exact(c) for c in parts), Fraction(0)), 1 + sum(c.multiplicity - 1 for c in parts), "sum"
+        parts, sum((c.fraction for c in parts), Fraction(0)), 1 + sum(c.multiplicity - 1 for c in parts), "sum"
     )
 
 
 def product(*parts: Coefficient) -> Coefficient:
-    """λ of a product K₁(x)·K₂(y)·… in separate variables: the smallest λ; the m of those that share it add."""
-    smallest = min(_exact(c) for c in parts)
+    """λ of a product K₁(x)·K₂(y)·… in separate variables: the smallest λ; the m of the parts that share it add."""
+    smallest = min(c.fraction for c in parts)
     return _combined(parts, smallest, sum(c.multiplicity for c in parts if c.value == smallest), "product")
 
 
 def union(*points: Coefficient) -> Coefficient:
-    """λ of a region with several minima of one loss: the smallest λ, and the largest m among those that share it."""
-    smallest = min(_exact(c) for c in points)
+    """λ of a region with several minima of one loss: the smallest λ, and the largest m of the points that share it."""
+    smallest = min(c.fraction for c in points)
     return _combined(points, smallest, max(c.multiplicity for c in points if c.value == smallest), "union of points")
 
 
@@ -64,30 +66,27 @@ def generalisation_error(coefficient: Coefficient, n: float) -> Prediction:
 
 @dataclass(frozen=True)
 class Basin:
-    """A phase: its loss, its coefficient, and, where known, the constant (log-volume) term of its free energy."""
+    """A phase: its loss, its coefficient and, if known, the constant (log-volume) term of its free energy."""
 
     loss: float
     coefficient: Coefficient
     constant: float | None = None
 
     def free_energy(self, n: float) -> float:
-        return float(free_energy(n, self.loss, self.coefficient).value) + (self.constant or 0.0)  # pyright: ignore[reportArgumentType]
+        return float(free_energy(n, self.loss, self.coefficient)) + (self.constant or 0.0)
 
 
 def critical_sample_size(a: Basin, b: Basin) -> Measurement:
     """The n at which two basins have the same free energy: the roots of nΔL = Δλ log n − Δ(m−1) log log n + Δc.
 
     ``diagnostics`` say which basin wins below and above each root. With different losses the basin of smaller λ wins
-    below n_c if its loss is the larger one. With equal losses λ alone locates nothing: the constants decide, and
-    without them the result is refused.
+    below n_c if its loss is the larger one. With equal losses λ alone does not decide: the constants do, and without
+    them the result is refused.
     """
     if a.loss == b.loss and (a.constant is None or b.constant is None):
-        return Measurement(
-            math.nan,
-            math.nan,
-            Status.REFUSED,
+        return Measurement.refused(
+            "both losses are equal, so the constants of the free energies decide: measure and give them",
             error_kind="quadrature",
-            reasons=["both losses are equal, so the constants of the free energies decide: measure and give them"],
             name="critical sample size",
         )
 
@@ -97,27 +96,24 @@ def critical_sample_size(a: Basin, b: Basin) -> Measurement:
     roots = _roots(gap, math.log(SMALLEST_N), math.log(LARGEST_N))
     edges = [math.log(SMALLEST_N), *roots, math.log(LARGEST_N)]
     winners = ["a" if gap((low + high) / 2) < 0 else "b" for low, high in itertools.pairwise(edges)]
-    found = [math.exp(root) for root in roots]
-    if not found:
-        return Measurement(
-            math.nan,
-            math.nan,
-            Status.REFUSED,
-            {"winners": winners},
+    crossings = [math.exp(root) for root in roots]
+    if not crossings:
+        return Measurement.refused(
+            f"basin {winners[0]} wins at every n from {SMALLEST_N:g} to {LARGEST_N:g}: there is no crossing",
+            diagnostics={"winners": winners},
             error_kind="quadrature",
-            reasons=[f"basin {winners[0]} wins at every n from {SMALLEST_N:g} to {LARGEST_N:g}: there is no crossing"],
             name="critical sample size",
         )
     return Measurement(
-        found[-1],
-        found[-1] * 1e-9,
-        diagnostics={"all_crossings": found, "winners": winners},
+        crossings[-1],
+        crossings[-1] * PRECISION,
+        diagnostics={"all_crossings": crossings, "winners": winners},
         error_kind="quadrature",
         name="critical sample size",
     )
 
 
-def _roots(function: Callable[[float], float], low: float, high: float, steps: int = 4000) -> list[float]:
+def _roots(function: Callable[[float], float], low: float, high: float, steps: int = STEPS) -> list[float]:
     from scipy.optimize import brentq
 
     grid = [low + (high - low) * i / steps for i in range(steps + 1)]
@@ -141,10 +137,6 @@ def _combined(parts: tuple[Coefficient, ...], value: Fraction, multiplicity: int
         name=name,
         multiplicity=multiplicity,
     )
-
-
-def _exact(coefficient: Coefficient) -> Fraction:
-    return Fraction(coefficient.value)  # pyright: ignore[reportArgumentType, reportCallIssue]
 
 
 def _check_n(n: float) -> None:

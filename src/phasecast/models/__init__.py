@@ -1,4 +1,4 @@
-"""Things with a known answer: landscapes and products of matrices whose λ is known exactly, and modular addition."""
+"""Problems with a known answer: landscapes and products of matrices whose λ is known exactly, and modular addition."""
 
 from phasecast.models.landscapes import LANDSCAPES, Landscape
 from phasecast.models.matrix_products import gibbs_coefficient, matrix_product

@@ -1,6 +1,6 @@
-"""Two-parameter loss landscapes in which everything about λ can be seen.
+"""Which loss landscapes show everything about λ with two parameters?
 
-Products :math:`\\prod_i x_i^{a_i}` and sums :math:`\\sum_i x_i^{a_i}` of even powers, looked at near one of
+Products :math:`\\prod_i x_i^{a_i}` and sums :math:`\\sum_i x_i^{a_i}` of even powers, near one of
 their minima: the landscapes of Figure 5 of Cullen et al. 2026 (arXiv 2603.01192), and x²y², the smallest
 landscape with multiplicity two.
 """
@@ -8,11 +8,13 @@ landscape with multiplicity two.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from phasecast.core.errors import BadInput
 from phasecast.core.problem import Problem
+from phasecast.core.types import Array
 
 
 @dataclass(frozen=True)
@@ -35,7 +37,7 @@ class Landscape:
         if self.loss(self.point) != 0:
             raise BadInput(f"{self.point} is not a minimum of this landscape", "choose a point where it is zero")
 
-    def loss(self, w: Any) -> Any:
+    def loss(self, w: Array | Sequence[float]) -> Array | float:
         """The loss at ``w``, a pair of numbers or an array of shape (2,)."""
         terms = [w[i] ** power for i, power in enumerate(self.powers)]
         return math.prod(terms) if self.form == "product" else sum(terms)

@@ -1,58 +1,43 @@
-"""What the papers say about λ in small landscapes, and what we found."""
+"""Does λ of small landscapes behave as Cullen et al. say? Volumes and integrals give the answer."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from fractions import Fraction
 
 import numpy as np
 
+from phasecast.claims.verdicts import all_agree, finding
 from phasecast.coefficients.exact.coefficient import Coefficient
-from phasecast.coefficients.exact.monomials import monomial, of_landscape
+from phasecast.coefficients.exact.monomials import of_landscape
 from phasecast.coefficients.small_problems.neighbourhood import RADIUS
-from phasecast.coefficients.small_problems.temperature_quadrature import NBETAS, NODES, ladder
-from phasecast.coefficients.small_problems.volume_scaling import volume_scaling
-from phasecast.core.claim import ClaimVerdict, Finding, RecipeCheck
-from phasecast.core.results import Comparison, Measurement, Prediction, Result, Verdict
+from phasecast.coefficients.small_problems.temperature_quadrature import NBETAS, NODES, scaled_losses
+from phasecast.core.answers import Answers
+from phasecast.core.claim import Finding, RecipeCheck
+from phasecast.core.results import Comparison, Measurement, Prediction, Verdict
 from phasecast.models.landscapes import LANDSCAPES, Landscape
 
 FIGURE_5 = {"x²+y²": Fraction(1), "x⁴+y⁴": Fraction(1, 2), "x²y⁴ at (1,0)": Fraction(1, 4)}
 
 
-def _judge_figure_5(answers: Mapping[str, Result]) -> Finding:
+def _judge_figure_5(answers: Answers) -> Finding:
     """Compare what was measured with what is printed, not with what we predict."""
-    comparisons = tuple(
-        Comparison(Coefficient(value, source="Cullen et al. 2026, Figure 5"), answer.measurement, name=label)
+    comparisons = [
+        Comparison(
+            Coefficient(value, source="Cullen et al. 2026, Figure 5"),
+            answers.measurement("coefficient", landscape=name, method=method),
+            name=f"λ of {name}, by {method}",
+        )
         for name, value in FIGURE_5.items()
-        for label, answer in answers.items()
-        if label.startswith(f"λ of {name},") and isinstance(answer, Comparison)
-    )
+        for method in ("volume", "quadrature")
+    ]
     agree = sum(comparison.verdict is Verdict.AGREES for comparison in comparisons)
-    holds = agree == len(comparisons) == 2 * len(FIGURE_5)
-    verdict = ClaimVerdict.HOLDS if holds else ClaimVerdict.DOES_NOT_HOLD
-    return Finding(verdict, f"{agree} of {len(comparisons)} measurements agree", comparisons)
-
-
-def _check_min_not_max() -> Finding:
-    measured = volume_scaling(LANDSCAPES["x²y⁴"].problem())
-    smallest, largest = monomial([2, 4]), monomial([2])
-    with_min = Comparison(smallest, measured, name="λ of x²y⁴ against the minimum")
-    with_max = Comparison(
-        Coefficient(largest.value, source="Seyoum 2025, as printed"),
-        measured,
-        name="λ of x²y⁴ against the maximum",
-    )
-    corrected = with_min.verdict is Verdict.AGREES and with_max.verdict is Verdict.DIFFERS
-    return Finding(
-        ClaimVerdict.HOLDS_CORRECTED if corrected else ClaimVerdict.NOT_REPRODUCED,
-        f"measured {float(np.asarray(measured.estimate)):.4f}; minimum {smallest.value}, maximum {largest.value}",
-        (with_min, with_max),
-    )
+    sentence = f"{agree} of {len(comparisons)} measurements agree"
+    return finding(sentence, comparisons, printed=all_agree(comparisons))
 
 
 def _check_multiplicity_correction() -> Finding:
     landscape = LANDSCAPES["x²y²"]
-    values, errors = ladder(landscape.problem(), radius=RADIUS, nbetas=NBETAS, nodes=NODES)
+    values, errors = scaled_losses(landscape.problem(), radius=RADIUS, nbetas=NBETAS, nodes=NODES)
     predicted = of_landscape(landscape)
     comparisons = tuple(
         Comparison(
@@ -64,10 +49,10 @@ def _check_multiplicity_correction() -> Finding:
     )
     ratio = (float(predicted.value) - values) * np.log(NBETAS)  # → m − 1 = 1
     approaches = bool(np.all(np.diff(ratio) < 0) and abs(ratio[-1] - 1) < 1 / np.log(NBETAS[-1]))
-    return Finding(
-        ClaimVerdict.HOLDS if approaches else ClaimVerdict.DOES_NOT_HOLD,
-        f"(λ − nβ E[L])·log nβ falls from {ratio[0]:.3f} to {ratio[-1]:.3f} on its way to m − 1 = 1",
+    return finding(
+        f"(λ − nβ E[L])·log nβ falls from {ratio[0]:.3f} to {ratio[-1]:.3f}, towards m − 1 = 1",
         comparisons,
+        printed=approaches,
     )
 
 
@@ -75,22 +60,17 @@ def _check_intercept() -> Finding:
     nbetas = np.logspace(2, 6, 5)
 
     def errors_of(landscape: Landscape) -> tuple[float, float]:
-        values, _ = ladder(landscape.problem(), radius=RADIUS, nbetas=nbetas, nodes=NODES)
+        values, _ = scaled_losses(landscape.problem(), radius=RADIUS, nbetas=nbetas, nodes=NODES)
         exact = float(of_landscape(landscape).value)
         return values[-1] - exact, np.polyfit(1 / np.log(nbetas), values, 1)[1] - exact
 
     (last_two, intercept_two), (last_one, intercept_one) = (errors_of(LANDSCAPES[name]) for name in ("x²y²", "x²y⁴"))
     helps_two, helps_one = abs(intercept_two) < abs(last_two), abs(intercept_one) < abs(last_one)
-    verdicts = {
-        (True, True): ClaimVerdict.HOLDS,
-        (True, False): ClaimVerdict.HOLDS_CORRECTED,
-        (False, True): ClaimVerdict.NOT_REPRODUCED,
-        (False, False): ClaimVerdict.DOES_NOT_HOLD,
-    }
-    return Finding(
-        verdicts[helps_two, helps_one],
-        f"error of the last rung and of the intercept: x²y² {last_two:+.4f}, {intercept_two:+.4f}; "
+    return finding(
+        f"errors of the value at the largest nβ and of the intercept: x²y² {last_two:+.4f}, {intercept_two:+.4f}; "
         f"x²y⁴ {last_one:+.4f}, {intercept_one:+.4f}",
+        printed=helps_two and helps_one,
+        corrected=helps_two,
     )
 
 
@@ -108,11 +88,11 @@ def _check_entropy_sign() -> Finding:
             Comparison(Prediction(float(loss - entropy), source="corrected"), exact, name=f"K = L − H, mean {mean}"),
         ]
     verdicts = [comparison.verdict for comparison in comparisons]
-    corrected = verdicts == [Verdict.DIFFERS, Verdict.AGREES] * 2
-    return Finding(
-        ClaimVerdict.HOLDS_CORRECTED if corrected else ClaimVerdict.NOT_REPRODUCED,
+    return finding(
         "K = L − H(q) for two unit normals; L + H(q) is off by twice the entropy",
-        tuple(comparisons),
+        comparisons,
+        printed=verdicts[::2] == [Verdict.AGREES] * 2,
+        corrected=verdicts == [Verdict.DIFFERS, Verdict.AGREES] * 2,
     )
 
 

@@ -1,21 +1,24 @@
-"""What Cullen et al. say about the temperature of SGD, and what SGD does."""
+"""Does SGD have the temperature that Cullen et al. give it? Chains of SGD on regression give the answer."""
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
+from phasecast.claims.verdicts import finding
 from phasecast.coefficients.sgd_temperature import sgd_temperature
-from phasecast.core.claim import ClaimVerdict, Finding
-from phasecast.core.results import Comparison, Measurement, Prediction, Verdict
+from phasecast.core.claim import Finding
+from phasecast.core.results import Comparison, Prediction, Verdict
+from phasecast.core.statistics import mean_of
+from phasecast.core.types import Array
 
-ROWS, INPUTS, BATCH, LR = 64, 4, 16, 0.02
-STEPS, BURN_IN, CHAINS = 1200, 400, 400
+ROWS, INPUTS, BATCH, LR = 64, 4, 16, 0.02  # small enough for many chains, lr far below 2/h
+STEPS, BURN_IN, CHAINS = 1200, 400, 400  # the softest direction relaxes in 1/(lr·h) = 200 steps
 
 
-def regression(scales: Any, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def regression(scales: Sequence[float], seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Inputs whose second moments are exactly ``scales``², noisy outputs, and the least-squares weights."""
     rng = np.random.default_rng(seed)
     x = np.linalg.qr(rng.standard_normal((ROWS, INPUTS)))[0] * math.sqrt(ROWS) * np.asarray(scales)
@@ -23,7 +26,7 @@ def regression(scales: Any, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.n
     return x, y, np.linalg.lstsq(x, y, rcond=None)[0]
 
 
-def half_square(w: Any, data: Any) -> Any:
+def half_square(w: Array, data: tuple[Array, Array]) -> Array:
     x, y = data
     return ((x @ w - y) ** 2).mean() / 2
 
@@ -42,10 +45,6 @@ def run_sgd(x: np.ndarray, y: np.ndarray, w: np.ndarray, lr: float, batch: int) 
     return squares
 
 
-def _over_chains(values: np.ndarray, name: str) -> Measurement:
-    return Measurement(float(values.mean()), float(values.std(ddof=1)) / math.sqrt(len(values)), name=name)
-
-
 def _check_sgd_temperature() -> Finding:
     """SGD on regression with white inputs, and with inputs of different sizes, where C = σ²H to leading order."""
     comparisons = []
@@ -53,14 +52,14 @@ def _check_sgd_temperature() -> Finding:
         x, y, w = regression(scales)
         h = np.square(scales)
         T = sgd_temperature(half_square, w, (x, y), LR, BATCH)
-        value, error = float(np.asarray(T.value)), float(T.error)
+        value, error = float(T), float(T.error)
         squares = run_sgd(x, y, w, LR, BATCH)
-        loss = _over_chains(squares @ h / 2, "E[L] − L* of SGD")
+        loss = mean_of(squares @ h / 2, "mcse", "E[L] − L* of SGD")
         kind = "white inputs" if min(scales) == max(scales) else "unequal inputs"
         ours = Prediction(INPUTS / 2 * value, systematic=INPUTS / 2 * error, source="corrected")
         # the printed 2TΣ = η(n−B)/(2B)·C is (n−1)/2 times ηV
         printed = Prediction((ROWS - 1) / 2 * INPUTS / 2 * value, source="as printed")
-        soft = _over_chains(squares[:, 0] * h[0], "h E[(w − w*)²] along the softest direction")
+        soft = mean_of(squares[:, 0] * h[0], "mcse", "h E[(w − w*)²] along the softest direction")
         one = Prediction(value, systematic=error, source="exp(−L/T)")
         comparisons += [
             Comparison(ours, loss, name=f"E[L] − L*, {kind}, corrected"),
@@ -71,13 +70,11 @@ def _check_sgd_temperature() -> Finding:
     verdicts = [comparison.verdict for comparison in comparisons]
     corrected = verdicts == [Verdict.AGREES, Verdict.DIFFERS] * 2 + [Verdict.DIFFERS]
     words = "; ".join(
-        f"{c.name}: {float(np.asarray(c.measurement.estimate)):.3g} ± {float(c.measurement.error):.1g}, "
-        f"predicted {c.prediction.words()}"
+        f"{c.name}: {c.measurement.estimate:.3g} ± {float(c.measurement.error):.1g}, predicted {c.prediction.words()}"
         for c in comparisons
     )
-    return Finding(
-        ClaimVerdict.HOLDS_CORRECTED if corrected else ClaimVerdict.NOT_REPRODUCED, words, tuple(comparisons)
-    )
+    printed = verdicts[1] is verdicts[3] is Verdict.AGREES
+    return finding(words, comparisons, printed=printed, corrected=corrected)
 
 
 CHECKS = {

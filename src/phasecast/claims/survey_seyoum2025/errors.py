@@ -1,4 +1,4 @@
-"""What the survey states about λ and Bayesian errors, and what quadrature and exact posteriors say."""
+"""Are the Bayesian errors what the survey says? Quadrature and exact posteriors give the answer."""
 
 from __future__ import annotations
 
@@ -10,20 +10,22 @@ from typing import NamedTuple
 
 import numpy as np
 
-from phasecast.claims.verdicts import all_agree, exact_value, integers, shown, verdict_of
+from phasecast.claims.generic_points import generic_integers
+from phasecast.claims.verdicts import all_agree, finding, shown
 from phasecast.coefficients.exact.coefficient import Coefficient
 from phasecast.coefficients.exact.jacobian_rank import jacobian_rank
 from phasecast.coefficients.exact.linear_networks import deep_linear
-from phasecast.coefficients.small_problems.temperature_quadrature import fit_ladder, temperature_ladder
+from phasecast.coefficients.small_problems.temperature_quadrature import extrapolate, temperature_quadrature
 from phasecast.core.claim import Finding
 from phasecast.core.results import Comparison, Measurement, Prediction, Verdict
 from phasecast.models.landscapes import LANDSCAPES
 
-LADDER_REMAINDER = 5e-4  # a ladder's approach to λ is a pure power, or 1/(log n + c), only to leading order
+EXTRAPOLATION_REMAINDER = 5e-4  # λ(n) is a pure power, or 1/(log n + c), only to leading order; chosen
+EVIDENCE_REMAINDER = 1e-4  # relative: the box cuts off the Gaussian integral over the bias; chosen
 
 
 class BayesErrors(NamedTuple):
-    """What :func:`bayes_errors` finds for one sample."""
+    """The errors of one sample, as :func:`bayes_errors` computes them."""
 
     generalisation: float
     training: float
@@ -116,7 +118,7 @@ def _check_theorem_3() -> Finding:
     moments = [_cauchy_second_moment(reach) for reach in reaches]
     growth = float(np.polyfit(np.log(reaches), np.log(moments), 1)[0])
     words = f"between two constants on a square: {bounded}; for Cauchy q ∫ x² q over |x| < R grows like R^{growth:.2f}"
-    return Finding(verdict_of(bounded and growth < 0.5, bounded and abs(growth - 1) < 0.05), words)
+    return finding(words, printed=bounded and growth < 0.5, corrected=bounded and abs(growth - 1) < 0.05)
 
 
 def _cauchy_second_moment(reach: float) -> float:
@@ -138,11 +140,11 @@ def _check_theorem_4() -> Finding:
     for widths in ((3, 2, 4), (2, 5, 3), (3, 2, 2, 3)):
         shapes = list(zip(widths[1:], widths[:-1], strict=True))
         weights = {
-            "A": [integers(i, *shape) for i, shape in enumerate(shapes)],
-            "B": [integers(9 + i, shape[0]) for i, shape in enumerate(shapes)],
+            "A": [generic_integers(i, *shape) for i, shape in enumerate(shapes)],
+            "B": [generic_integers(9 + i, shape[0]) for i, shape in enumerate(shapes)],
         }
-        rank = jacobian_rank(_biased_network, weights, integers(3, widths[0] + 3, widths[0]), exact=True).rank
-        rows.append(2 * exact_value(deep_linear(widths, min(widths), bias=True)) == rank)
+        rank = jacobian_rank(_biased_network, weights, generic_integers(3, widths[0] + 3, widths[0]), exact=True).rank
+        rows.append(2 * deep_linear(widths, min(widths), bias=True).fraction == rank)
 
     # integrating b₁ out of exp(−nK), x ~ N(1/2, 1), leaves (2π/n)^½ ∫ exp(−n(a₁a₂)²/2): λ of the product plus 1/2
     nodes, area = _log_panels(16)
@@ -152,21 +154,21 @@ def _check_theorem_4() -> Finding:
     slope, offset = a1 * a2, a1 * b2 + b1
     draws = np.exp(-n * (slope**2 + (slope / 2 + offset) ** 2) / 2)
     comparison = Comparison(
-        Prediction(reduced, source="the bias integrated out", systematic=1e-4 * reduced),
+        Prediction(reduced, source="the bias integrated out", systematic=EVIDENCE_REMAINDER * reduced),
         Measurement(float(draws.mean()), float(draws.std() / math.sqrt(draws.size))),
         name="evidence of 1-1-1 with biases at n = 1000",
     )
-    rest = temperature_ladder(LANDSCAPES["x²y²"].problem())
-    predicted = replace(deep_linear((1, 1, 1), 0, bias=True), systematic=LADDER_REMAINDER)
+    rest = temperature_quadrature(LANDSCAPES["x²y²"].problem())
+    predicted = replace(deep_linear((1, 1, 1), 0, bias=True), systematic=EXTRAPOLATION_REMAINDER)
     whole = Comparison(
         predicted,
-        Measurement(float(np.asarray(rest.value)) + 0.5, rest.error, error_kind="quadrature"),
+        Measurement(float(rest) + 0.5, rest.error, error_kind="quadrature"),
         name="λ of 1-1-1 with biases",
     )
     same_order = predicted.multiplicity == rest.diagnostics["multiplicity"]
     holds = all(rows) and all_agree([comparison, whole]) and same_order
     words = f"{sum(rows)} of {len(rows)} exact ranks are twice λ; {shown([comparison, whole])}"
-    return Finding(verdict_of(holds), f"{words}; θ = {rest.diagnostics['multiplicity']}", (comparison, whole))
+    return finding(f"{words}; θ = {rest.diagnostics['multiplicity']}", [comparison, whole], printed=holds)
 
 
 def _check_theorem_6() -> Finding:
@@ -175,21 +177,21 @@ def _check_theorem_6() -> Finding:
     comparisons = []
     for units in (1, 2, 3):
         fine, coarse = (-np.diff(hinge_evidence(units, n, panels)) / np.diff(np.log(n)) for panels in (24, 12))
-        measured = fit_ladder(fine, abs(fine - coarse), n[1:])
-        printed = replace(deep_linear((2, units, 1), 0), systematic=LADDER_REMAINDER)
+        measured = extrapolate(fine, abs(fine - coarse), n[1:])
+        printed = replace(deep_linear((2, units, 1), 0), systematic=EXTRAPOLATION_REMAINDER)
         comparisons.append(Comparison(printed, measured, name=f"units on a hinge: {units}"))
     kinked = Comparison(
-        Coefficient(Fraction(4, 3), systematic=LADDER_REMAINDER),
+        Coefficient(Fraction(4, 3), systematic=EXTRAPOLATION_REMAINDER),
         comparisons[-1].measurement,
         name="3 units, with the kink",
     )
     few = all_agree(comparisons[:2])
     corrected = few and comparisons[-1].verdict is Verdict.DIFFERS and kinked.verdict is Verdict.AGREES
-    return Finding(verdict_of(all_agree(comparisons), corrected), shown(comparisons), (*comparisons, kinked))
+    return finding(shown(comparisons), [*comparisons, kinked], printed=all_agree(comparisons), corrected=corrected)
 
 
 def _posteriors(power: int, n: int, datasets: int, beta: float) -> np.ndarray:
-    """Bg, Bt, Gt, Cv, V and the empirical entropy of N(w^power, 1), a column for each dataset."""
+    """Bg, Bt, Gt, Cv, V and the empirical entropy of N(w^power, 1), one column per data set."""
     grid = np.linspace(-1, 1, 161)
     means = (9 / math.sqrt(n)) * grid**power  # wide enough that nothing is cut off
     rng = np.random.default_rng([power, n])
@@ -226,7 +228,7 @@ def _check_eq_1() -> Finding:
         for power in LAMBDAS
         for beta in (1.0, 2.0)
     )
-    return Finding(verdict_of(fast("printed"), fast("ours")), words)
+    return finding(words, printed=fast("printed"), corrected=fast("ours"))
 
 
 def _check_eq_3() -> Finding:
@@ -237,15 +239,18 @@ def _check_eq_3() -> Finding:
             bg, _, _, cv, v, entropy = _posteriors(power, n, datasets, beta)
             limit = Prediction(2 * float(value) / beta, source="Seyoum 2025, eq. (3)", systematic=2 / n)
             error, loss = n * (bg + cv) - (beta - 1) * v, n * (bg + cv + entropy) - (beta - 1) * v
-            for found, rows, name in ((error, ours, "Cv"), (loss, printed, "CvL")):
-                measured = Measurement(float(found.mean()), float(found.std() / math.sqrt(datasets)))
+            for values, rows, name in ((error, ours, "Cv"), (loss, printed, "CvL")):
+                spread = float(values.std() / math.sqrt(datasets))
+                measured = Measurement(float(values.mean()), spread, error_kind="datasets")
                 name = f"n(Bg + {name}) − (β−1)V of N(w^{power}, 1) at β = {beta:g}"
                 rows.append(Comparison(limit, measured, name=name))
         few, many = (_posteriors(power, size, 60, 1.0) for size in (50, n))
         spreads.append(float(np.std(n * (many[0] + many[3])) / np.std(50 * (few[0] + few[3]))))
     narrows = max(spreads) < 0.5
     words = f"{shown(ours)}; {shown(printed[:1])}; the spread between datasets shrinks by {max(spreads):.2f}"
-    return Finding(verdict_of(all_agree(printed) and narrows, all_agree(ours) and narrows), words, (*ours, printed[0]))
+    return finding(
+        words, [*ours, printed[0]], printed=all_agree(printed) and narrows, corrected=all_agree(ours) and narrows
+    )
 
 
 CHECKS = {

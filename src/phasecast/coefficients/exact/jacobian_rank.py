@@ -1,4 +1,4 @@
-"""How many directions change what the network computes? Ranks of Jacobians, in floats and exactly.
+"""How many parameter directions change what the network computes? Ranks of Jacobians, in floats and exactly.
 
 Where the Jacobian of the outputs has constant rank near w*, λ is half of that rank; in general half the rank is a lower
 bound, because the loss has at least that many quadratic directions.
@@ -9,27 +9,43 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 
 from phasecast.coefficients.exact.coefficient import Coefficient
 from phasecast.core.errors import BadInput
+from phasecast.core.policy import Policy, rule
 from phasecast.core.precision import float64
+from phasecast.core.types import Array, PyTree
 
 PRIME = 2_147_483_629
 """The largest prime below 2³¹ − 1; integers are reduced modulo it."""
-PANEL = 48
-LARGEST_EXACT = 2**53
-CLEAR_GAP = 1e3  # the smallest jump between singular values that counts as a rank
+PANEL = 48  # columns eliminated before the rest of the matrix is updated by one product; affects speed only
+LARGEST_EXACT = 2**53  # float64 holds all integers up to here
+
+
+@dataclass(frozen=True)
+class RankPolicy(Policy):
+    """Which singular values count, and when is the rank beyond doubt?"""
+
+    rounding: float = rule(
+        10.0, "NumPy's matrix_rank counts values above max(shape)·eps·σ₁; ten times it, for the rounding of derivatives"
+    )
+    clear_gap: float = rule(
+        1e3, "smallest ratio of the last value that counts to the first that does not; chosen, not derived"
+    )
+    smallest_curvature: float = rule(-1e-9, "of the largest: a more negative one is not rounding; chosen, not derived")
+
+
+POLICY = RankPolicy()
 
 
 @dataclass(frozen=True)
 class Rank:
-    """A rank, how it was found, and how clear it is.
+    """A rank, whether it is exact, and how clear it is.
 
-    ``gap`` is the ratio of the last singular value that counts to the first that does not; infinite for exact ranks
-    and where none is left.
+    ``gap`` is the ratio of the last singular value that counts to the first that does not; infinite for an exact or
+    full rank.
     """
 
     rank: int
@@ -39,8 +55,8 @@ class Rank:
 
     @property
     def clear(self) -> bool:
-        """Whether the singular values leave no doubt."""
-        return self.gap >= CLEAR_GAP
+        """Whether the gap between the singular values is wide enough."""
+        return self.gap >= POLICY.clear_gap
 
     def coefficient(self) -> Coefficient:
         """Half the rank: a lower bound on λ, and λ itself where the rank is constant around the point."""
@@ -54,13 +70,18 @@ class Rank:
 
 
 def jacobian_rank(
-    f: Callable[[Any, Any], Any], params: Any, inputs: Any, *, exact: bool = False, centred: bool = False
+    f: Callable[[PyTree, PyTree], Array],
+    params: PyTree,
+    inputs: PyTree,
+    *,
+    exact: bool = False,
+    centred: bool = False,
 ) -> Rank:
     """The rank of the derivative of all outputs ``f(params, inputs)`` by all parameters.
 
     In float64 the rank is where the singular values drop. ``exact=True`` is for polynomial networks at parameters and
     inputs that are integers: then float64 computes the Jacobian without rounding, and its rank is taken modulo a 31-bit
-    prime (it can only be too small, with a probability of about one in a thousand million).
+    prime (it can only be too small, with a probability of about 10⁻⁹).
     ``centred=True`` removes the mean over the examples, as a centred loss does.
     """
     jacobian = _jacobian(f, params, inputs)
@@ -80,14 +101,18 @@ def jacobian_rank(
 def float_rank(matrix: np.ndarray) -> Rank:
     """The numerical rank: singular values above the rounding of the largest one."""
     values = np.linalg.svd(matrix, compute_uv=False)
-    floor = max(matrix.shape) * np.finfo(float).eps * values[0] * 10 if values.size else 0.0
+    floor = max(matrix.shape) * np.finfo(float).eps * values[0] * POLICY.rounding if values.size else 0.0
     rank = int(np.sum(values > floor))
     gap = float(values[rank - 1] / values[rank]) if 0 < rank < len(values) and values[rank] > 0 else np.inf
     return Rank(rank, matrix.shape, False, gap)
 
 
 def ntk_coefficient(
-    f: Callable[[Any, Any], Any], params: Any, inputs: Any, loss: Callable[[Any, Any], Any], targets: Any
+    f: Callable[[PyTree, PyTree], Array],
+    params: PyTree,
+    inputs: PyTree,
+    loss: Callable[[Array, Array], Array],
+    targets: Array,
 ) -> Coefficient:
     """λ of the model linearised at ``params``: half the rank of E[φᵀ w φ], with w the curvature of the loss.
 
@@ -102,19 +127,19 @@ def ntk_coefficient(
             jax.vmap(jax.hessian(loss))(jax.numpy.asarray(f(params, inputs), dtype=float), jax.numpy.asarray(targets))
         ).reshape(len(jacobian), jacobian.shape[1], jacobian.shape[1])
     values, vectors = np.linalg.eigh(curvature)
-    if values.min() < -1e-9 * abs(values).max():
+    if values.min() < POLICY.smallest_curvature * abs(values).max():
         raise BadInput("the loss is not convex in the outputs here", "use a negative log-likelihood at its minimum")
     roots = np.sqrt(np.clip(values, 0, None))[:, :, None] * np.swapaxes(vectors, 1, 2)
-    found = float_rank((roots @ jacobian).reshape(-1, jacobian.shape[-1]))
+    curved = float_rank((roots @ jacobian).reshape(-1, jacobian.shape[-1]))
     return Coefficient(
-        Fraction(found.rank, 2),
+        Fraction(curved.rank, 2),
         regime="the model linearised at these parameters, on these inputs",
         source="Cullen et al. 2026, Theorem 5.1",
         name="ntk",
     )
 
 
-def feature_span(inputs: np.ndarray, activation: Callable[[Any], Any], *, seed: int = 0) -> int:
+def feature_span(inputs: np.ndarray, activation: Callable[[np.ndarray], Array], *, seed: int = 0) -> int:
     """The dimension l that random features σ(Xw) span (Cullen et al. 2026, Theorem E.1): rank of σ(XW) for wide W."""
     inputs = np.asarray(inputs, dtype=float)
     weights = np.random.default_rng(seed).normal(size=(inputs.shape[1], len(inputs) + 8))
@@ -124,7 +149,7 @@ def feature_span(inputs: np.ndarray, activation: Callable[[Any], Any], *, seed: 
 def rank_mod_prime(matrix: np.ndarray) -> int:
     """The rank of an integer matrix modulo :data:`PRIME`, by elimination in panels of columns.
 
-    Within a panel rows are eliminated one pivot at a time; the rest of the matrix is updated by one product a panel,
+    Within a panel rows are eliminated one pivot at a time; the rest of the matrix is updated by one product per panel,
     which is exact: residues are split into halves of 16 bits, whose products and sums fit float64.
     """
     left = np.mod(np.asarray(matrix, dtype=np.int64), PRIME)
@@ -145,27 +170,27 @@ def rank_mod_prime(matrix: np.ndarray) -> int:
 
 
 def _eliminate(left: np.ndarray, top: int, start: int, stop: int) -> tuple[int, np.ndarray]:
-    """Eliminate columns start…stop below row ``top``; swap pivot rows up; return their number and the factors."""
+    """Eliminate columns start…stop below row ``top`` and swap pivot rows up; their number, and the factors."""
     panel = left[top:, start:stop].copy()
     factors = np.zeros((len(panel), stop - start), dtype=np.int64)
-    found = 0
+    pivots = 0
     for column in range(stop - start):
-        candidates = np.flatnonzero(panel[found:, column])
+        candidates = np.flatnonzero(panel[pivots:, column])
         if candidates.size == 0:
             continue
-        pivot = found + candidates[0]
-        if pivot != found:
-            panel[[found, pivot]] = panel[[pivot, found]]
-            factors[[found, pivot]] = factors[[pivot, found]]
-            left[[top + found, top + pivot], stop:] = left[[top + pivot, top + found], stop:]
-        inverse = pow(int(panel[found, column]), -1, PRIME)
-        below = panel[found + 1 :, column] * inverse % PRIME
-        factors[found + 1 :, found] = below
-        panel[found + 1 :, column:] = (panel[found + 1 :, column:] - below[:, None] * panel[found, column:]) % PRIME
-        found += 1
-        if found == len(panel):
+        pivot = pivots + candidates[0]
+        if pivot != pivots:
+            panel[[pivots, pivot]] = panel[[pivot, pivots]]
+            factors[[pivots, pivot]] = factors[[pivot, pivots]]
+            left[[top + pivots, top + pivot], stop:] = left[[top + pivot, top + pivots], stop:]
+        inverse = pow(int(panel[pivots, column]), -1, PRIME)
+        below = panel[pivots + 1 :, column] * inverse % PRIME
+        factors[pivots + 1 :, pivots] = below
+        panel[pivots + 1 :, column:] = (panel[pivots + 1 :, column:] - below[:, None] * panel[pivots, column:]) % PRIME
+        pivots += 1
+        if pivots == len(panel):
             break
-    return found, factors[:, :found]
+    return pivots, factors[:, :pivots]
 
 
 def _update(left: np.ndarray, top: int, pivots: int, factors: np.ndarray, stop: int) -> None:
@@ -187,7 +212,7 @@ def _product(left: np.ndarray, right: np.ndarray) -> np.ndarray:
     return ((top * 65536 + middle) % PRIME * 65536 + bottom) % PRIME
 
 
-def _jacobian(f: Callable[[Any, Any], Any], params: Any, inputs: Any) -> np.ndarray:
+def _jacobian(f: Callable[[PyTree, PyTree], Array], params: PyTree, inputs: PyTree) -> np.ndarray:
     """The derivative of ``f(params, inputs)`` of shape (n, …) as an array (n, outputs, parameters)."""
     import jax
     import jax.numpy as jnp
@@ -198,5 +223,5 @@ def _jacobian(f: Callable[[Any, Any], Any], params: Any, inputs: Any) -> np.ndar
         examples = jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype=float), inputs)
         outputs, jacobian = f(unravel(flat), examples), jax.jacfwd(lambda w: f(unravel(w), examples))(flat)
         if outputs.ndim == 0:
-            raise BadInput("the function returns one number", "return outputs with a row for each input")
+            raise BadInput("the function returns one number", "return one row of outputs per input")
         return np.asarray(jacobian).reshape(outputs.shape[0], -1, flat.size)

@@ -1,11 +1,10 @@
-"""λ of models worked out one by one: tanh units, mixtures, factor analysis, factorisations, ReLU units."""
+"""What is λ of tanh units, mixtures, factor analysis, factorisations and ReLU units? Known case by case."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from math import isqrt
-from typing import Any
 
 from phasecast.coefficients.exact.coefficient import Coefficient
 from phasecast.coefficients.exact.linear_networks import deep_linear, reduced_rank
@@ -16,7 +15,7 @@ from phasecast.core.errors import BadInput, whole_number
 
 
 def tanh(width: int) -> Coefficient:
-    """λ of :math:`\\sum_{h \\le H} a_h \\tanh(b_h x)`, one input and output, where the true function is zero.
+    """λ of :math:`\\sum_{h \\le H} a_h \\tanh(b_h x)`, one input and output, if the true function is zero.
 
     .. math:: \\lambda = \\frac{H + i^2 + i}{4i + 2}, \\qquad i = \\lfloor\\sqrt H\\rfloor
 
@@ -41,9 +40,9 @@ def mixture(components: int, true: int, dimension: int) -> Coefficient:
 
     .. math:: \\lambda = \\frac{rd + r - 1}{2} + (k - r) \\min\\left(\\frac12, \\frac d4\\right)
 
-    Weights are not negative, so the second moments that spare components add cannot cancel: each of them comes as
-    :math:`(a |b|^2)^2`, with a its weight and b its distance to a true one. For d ≥ 2 it is the bound of Yamazaki and
-    Watanabe 2003.
+    Weights are not negative, so the second moments added by spare components cannot cancel: each enters as
+    :math:`(a |b|^2)^2`, with a its weight and b its distance to a true component. For d ≥ 2 this is the bound of
+    Yamazaki and Watanabe 2003.
 
     >>> mixture(2, 1, 1).value
     Fraction(3, 4)
@@ -65,7 +64,7 @@ def factor_analysis(observed: int, factors: int, true_factors: int) -> Coefficie
 
     .. math:: \\lambda = \\frac{p(k+2) + r(p-k+1)}{4}
 
-    exact where the model is identified, :math:`(p-k)(p-k+1) \\ge 2p` (Ledermann); elsewhere the smaller of it and
+    exact if the model is identified, :math:`(p-k)(p-k+1) \\ge 2p` (Ledermann); otherwise the smaller of it and
     p(p+1)/4 is an upper bound.
 
     >>> factor_analysis(6, 2, 1).value
@@ -91,7 +90,7 @@ def symmetric_factorisation(size: int, factors: int, rank: int) -> Coefficient:
 
     .. math:: \\lambda = \\frac{nr - r(r-1)/2}{2} + \\frac{(n-r)(k-r)}{4}
 
-    because the part W of U beyond the rank enters as :math:`\\|WW^\\top\\|^2`, of the order of :math:`\\|W\\|^4`.
+    because the part W of U beyond the rank enters as :math:`\\|WW^\\top\\|^2`, which is of order :math:`\\|W\\|^4`.
 
     >>> symmetric_factorisation(3, 2, 1).value
     Fraction(2, 1)
@@ -134,19 +133,22 @@ def nmf(rows: int, columns: int, rank: int, true_rank: int) -> Coefficient:
 
 
 def relu(groups: Sequence[tuple[int, int, int, int, str]]) -> Coefficient:
-    """λ of one layer of ReLU units with biases, added up over groups of units that switch at the same place.
+    """λ of one layer of ReLU units with biases, summed over groups of units that switch at the same hyperplane.
 
     Each group is (inputs, hidden, outputs, rank, where), with where ``"active"`` for units that are on over the whole
-    support, or ``"hinge"`` for units with one hyperplane and orientation inside it. Seen off its kinks a group is a
-    linear network, so the sum of their λ is a lower bound (Aoyagi 2025, Theorem 6). It is exact if every hinge has one
-    unit, or two with rank 0; with more units on a hinge the kink counts too: three of them, one input, give 4/3 and
-    not 1.
+    support, or ``"hinge"`` for units that share one hyperplane and orientation inside it. Away from its kinks a group
+    is a linear network, so the sum of their λ is a lower bound (Aoyagi 2025, Theorem 6). It is exact if every hinge has
+    one unit, or two with rank 0; with more units per hinge the kink counts too: three units and one input give 4/3, not
+    1.
 
     >>> relu([(1, 3, 1, 0, "hinge")]).kind
     'lower-bound'
     """
     if not groups or sum(group[-1] == "active" for group in groups) > 1:
-        raise BadInput("the groups are none, or several are always active", "give distinct hinges and one active group")
+        raise BadInput(
+            "groups must have at least one entry and at most one active group",
+            "give distinct hinges and one active group",
+        )
     value, multiplicity, exact = Fraction(0), 1, True
     for inputs, hidden, outputs, rank, where in groups:
         if where == "active":
@@ -159,11 +161,11 @@ def relu(groups: Sequence[tuple[int, int, int, int, str]]) -> Coefficient:
             exact = exact and (hidden == 1 or (hidden == 2 and rank == 0))
         else:
             raise BadInput(f"unknown place '{where}' of a group", "use active or hinge")
-        value += Fraction(part.value)  # pyright: ignore[reportArgumentType, reportCallIssue]
+        value += part.fraction
         multiplicity += part.multiplicity - 1
     return Coefficient(
         value,
-        regime="groups on distinct hyperplanes, weights not zero; exact for one unit a hinge, or two with rank 0",
+        regime="groups on distinct hyperplanes, weights not zero; exact for one unit per hinge, or two with rank 0",
         source="Aoyagi 2025, Theorem 6, with its restriction",
         kind="exact" if exact else "lower-bound",
         name="relu",
@@ -171,8 +173,8 @@ def relu(groups: Sequence[tuple[int, int, int, int, str]]) -> Coefficient:
     )
 
 
-def catalogue() -> dict[str, Callable[..., Any]]:
-    """Every closed form by the name of its command."""
+def catalogue() -> dict[str, Callable[..., Coefficient]]:
+    """Every closed form, by the name of its command."""
     networks = (deep_linear, reduced_rank, quadratic, modular_addition, tanh, relu)
     models = (mixture, factor_analysis, symmetric_factorisation, nmf)
     forms = (*networks, *models, monomial, newton, ideal)

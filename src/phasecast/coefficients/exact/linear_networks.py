@@ -1,4 +1,4 @@
-"""λ of linear networks: products of matrices of any depth (Aoyagi), and of two factors at a given point.
+"""What is λ of a linear network? Products of matrices of any depth (Aoyagi), and two factors at a given point.
 
 Widths are named from input to output, H_0, …, H_L. The true product has rank r.
 """
@@ -32,7 +32,9 @@ def deep_linear(widths: Sequence[int], rank: int, bias: bool = False) -> Coeffic
     """
     widths = [whole_number("width", width, 1) for width in widths]
     if len(widths) < 2:
-        raise BadInput(f"{len(widths)} widths make no network", "give at least an input and an output width")
+        raise BadInput(
+            f"a network needs at least two widths, got {len(widths)}", "give at least an input and an output width"
+        )
     rank = whole_number("rank", rank, 0)
     if rank > min(widths):
         raise BadInput(f"rank {rank} exceeds the narrowest layer ({min(widths)})", f"choose rank ≤ {min(widths)}")
@@ -52,9 +54,9 @@ def reduced_rank(
 ) -> Coefficient:
     """λ of :math:`y = BAx` with A hidden × inputs and B outputs × hidden, globally or at a point.
 
-    Globally it is the two-factor case of :func:`deep_linear`. Where A and B have ranks a and b, the r directions that
-    both carry, the a−r that only A carries and the b−r that only B carries can be eliminated one after the other, and
-    what is left is a product of two zero matrices:
+    Globally it is the two-factor case of :func:`deep_linear`. At factors A and B of ranks a and b, the r directions
+    that both carry, the a−r that only A carries and the b−r that only B carries can be eliminated in turn, which leaves
+    a product of two zero matrices:
 
     .. math:: \\lambda = \\frac{r(N+M-r) + (a-r)(M-r) + (b-r)(N-a)}{2} + \\lambda_0(N-a,\\; h-a-b+r,\\; M-b)
 

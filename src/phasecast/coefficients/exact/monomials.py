@@ -1,4 +1,4 @@
-"""λ and multiplicity where they can be read off the landscape: products and sums of powers."""
+"""What are λ and m of a product or a sum of powers? They can be read off the exponents."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def monomial(powers: Sequence[int], prior: Sequence[int] | None = None) -> Coeff
 
     .. math:: \\lambda = \\min_i \\frac{h_i + 1}{a_i}
 
-    with multiplicity the number of i that reach the minimum; variables with :math:`a_i = 0` take no part.
+    with multiplicity the number of i that reach the minimum; variables with :math:`a_i = 0` do not count.
     It is a minimum: the largest pole of :math:`\\zeta(z) = \\int K^z \\varphi` is the one nearest to zero.
 
     >>> monomial([2, 4]).value, monomial([2, 2]).multiplicity
@@ -53,7 +53,7 @@ def sum_of_powers(powers: Sequence[int]) -> Coefficient:
     Fraction(1, 2)
     """
     if not powers or any(power <= 0 or power % 2 for power in powers):
-        raise BadInput(f"powers {list(powers)} do not make a sum with an isolated minimum", "use even powers ≥ 2")
+        raise BadInput(f"a sum with powers {list(powers)} has no isolated minimum", "use even powers ≥ 2")
     return Coefficient(
         sum((Fraction(1, power) for power in powers), Fraction(0)),
         regime="exact, ε → 0; separable sum",

@@ -1,6 +1,6 @@
-"""λ of a polynomial at the origin, read off its Newton polyhedron, exactly.
+"""What is λ of a polynomial at the origin? Read off its Newton polyhedron, in exact rationals.
 
-The polyhedron is the convex hull of the exponents and all that lies above them. The diagonal t·(1, …, 1) enters it at
+The polyhedron is the convex hull of the exponents and of everything above them. The diagonal t·(1, …, 1) enters it at
 t₀; then λ = 1/t₀, and the multiplicity is the codimension of the face where it enters (Varchenko; Watanabe 2009), if on
 no compact face the polynomial vanishes away from the coordinate planes. Without that condition λ ≤ 1/t₀.
 """
@@ -23,16 +23,16 @@ Point = tuple[int, ...]
 def newton(polynomial: str) -> Coefficient:
     """λ of K ≥ 0 at the origin, for K written as text.
 
-    It is exact where the polynomial is known to be nondegenerate: all its monomials are even with positive
-    coefficients, or it has two variables and its edges have no real zeros. A degenerate one gives an upper bound; with
-    three variables and more, nondegeneracy may be an assumption, and the regime says so.
+    Exact if the polynomial is known to be nondegenerate: all its monomials are even with positive coefficients, or it
+    has two variables and its edges have no real zeros. A degenerate polynomial gives an upper bound; with three or more
+    variables nondegeneracy may be an assumption, and ``regime`` says so.
 
     >>> newton("x**4 + x**2*y**2 + y**6").value, newton("(x - y)**2").kind
     (Fraction(1, 2), 'upper-bound')
     """
     parsed = parse(polynomial)
     if not parsed.terms:
-        raise BadInput("the polynomial is zero", "give one that is positive somewhere")
+        raise BadInput("the polynomial is zero", "give a polynomial that is positive somewhere")
     constant = (0,) * len(parsed.variables)
     if constant in parsed.terms:
         raise BadInput("the polynomial has a constant term", "it must vanish at the origin")
@@ -106,16 +106,16 @@ def _best_weights(exponents: Sequence[Point]) -> tuple[Fraction, list[Fraction]]
 def _middle(exponents: Sequence[Point], reach: Fraction, best: list[Fraction]) -> list[Fraction]:
     """The mean of best weights that are each as large as can be in one inequality: in the middle of all best ones."""
     size = len(best)
-    found = [best]
+    vertices = [best]
     undecided_weights = {i for i in range(size) if best[i] == 0}
     undecided_points = {alpha for alpha in exponents if _dot(best, alpha) == reach}
     for index in sorted(undecided_weights):
         goal = [Fraction(int(i == index)) for i in range(size)]
-        found.append(_maximise_on_face(exponents, reach, goal))
+        vertices.append(_maximise_on_face(exponents, reach, goal))
     for alpha in sorted(undecided_points):
-        if all(_dot(w, alpha) == reach for w in found):
-            found.append(_maximise_on_face(exponents, reach, [Fraction(a) for a in alpha]))
-    return [sum((w[i] for w in found), Fraction(0)) / len(found) for i in range(size)]
+        if all(_dot(w, alpha) == reach for w in vertices):
+            vertices.append(_maximise_on_face(exponents, reach, [Fraction(a) for a in alpha]))
+    return [sum((w[i] for w in vertices), Fraction(0)) / len(vertices) for i in range(size)]
 
 
 def _maximise_on_face(exponents: Sequence[Point], reach: Fraction, goal: list[Fraction]) -> list[Fraction]:
@@ -180,7 +180,7 @@ def _nondegeneracy(polynomial: Polynomial) -> tuple[str, str]:
 def _edges(polynomial: Polynomial) -> list[list[Fraction]]:
     """The polynomials on the compact edges of a Newton polygon, in one variable along the edge, ends nonzero."""
     points = list(polynomial.terms)
-    found = []
+    edges = []
     for a, b in itertools.combinations(points, 2):
         if (a[0] - b[0]) * (a[1] - b[1]) >= 0:
             continue
@@ -195,8 +195,8 @@ def _edges(polynomial: Polynomial) -> list[list[Fraction]]:
         coefficients = [Fraction(0)] * (length + 1)
         for c in on_edge:
             coefficients[c[0] - start] = polynomial.terms[c]
-        found.append(coefficients)
-    return found
+        edges.append(coefficients)
+    return edges
 
 
 def _has_real_zero(coefficients: list[Fraction]) -> bool:

@@ -1,4 +1,4 @@
-"""λ of a polynomial network at a point, between two bounds that are both exact rationals.
+"""Between which bounds is λ of a polynomial network at a point? Both are exact rationals.
 
 With w = w* + u the loss is Σ g² over the polynomials g(u) = f(w* + u, x) − f(w*, x). Rows of them that begin with
 linear terms, r of them, are solved for r of the coordinates, as power series in the others; that is a change of
@@ -10,26 +10,30 @@ w*, nothing is left, and λ = r/2.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from phasecast.coefficients.exact.coefficient import Coefficient
 from phasecast.coefficients.exact.newton_polyhedra import entry
 from phasecast.core.errors import BadInput
+from phasecast.core.types import Array
 
-MOST_PARAMETERS = 24
-ORDER = 4
+MOST_PARAMETERS = 24  # chosen, not derived: the number of terms to order 4 grows like d⁴
+ORDER = 4  # of the series; order 2 is the least that bounds anything, each more narrows the bounds and costs time
 SOURCE = "elimination of the quadratic directions; Newton polyhedron of the rest (Varchenko 1976)"
 Terms = dict[tuple[int, ...], Fraction]
+Scalar = int | float | Fraction
+PolynomialNetwork = Callable[[dict[str, np.ndarray], np.ndarray], np.ndarray]
+"""f(params, inputs), written so that it also works on object arrays of :class:`Series`."""
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """λ is at least ``lower`` and at most ``upper``; both are exact where they meet."""
+    """λ is at least ``lower`` and at most ``upper``; both are exact if they meet."""
 
     lower: Coefficient
     upper: Coefficient
@@ -40,19 +44,19 @@ class Bounds:
         return self.lower.value == self.upper.value
 
 
-def bounds(f: Callable[[Any, Any], Any], params: dict[str, Any], inputs: Any, *, order: int = ORDER) -> Bounds:
+def bounds(f: PolynomialNetwork, params: Mapping[str, Array], inputs: ArrayLike, *, order: int = ORDER) -> Bounds:
     """Two bounds on λ of the mean squared difference of ``f(w, inputs)`` from ``f(params, inputs)``, at ``params``.
 
     ``f`` is polynomial in the parameters and written with ``+ - * @ **`` alone, so that it also works on arrays of
     polynomials; ``params`` is a dictionary of arrays of rational numbers, ``inputs`` an array of them. A higher
     ``order`` of the series narrows the bounds and costs time.
 
-    >>> found = bounds(lambda w, x: (w["a"] * w["b"]) * x, {"a": np.zeros(1), "b": np.zeros(1)}, np.ones((1, 1)))
-    >>> found.lower.value, found.upper.value
+    >>> two = bounds(lambda w, x: (w["a"] * w["b"]) * x, {"a": np.zeros(1), "b": np.zeros(1)}, np.ones((1, 1)))
+    >>> two.lower.value, two.upper.value
     (Fraction(0, 1), Fraction(1, 2))
     """
     if order < 2:
-        raise BadInput(f"order {order} leaves nothing to bound", "use at least 2")
+        raise BadInput(f"order must be at least 2, got {order}", "use order=4")
     generators, size = _differences(f, params, inputs, order)
     rows = _echelon(generators)
     linear = [row for row in rows if sum(min(row, key=_graded)) == 1]
@@ -75,19 +79,19 @@ def bounds(f: Callable[[Any, Any], Any], params: dict[str, Any], inputs: Any, *,
 
 @dataclass(frozen=True)
 class Series:
-    """A polynomial without its terms beyond an order, which numpy can add and multiply in object arrays."""
+    """A polynomial truncated beyond an order, which NumPy can add and multiply in object arrays."""
 
     terms: Terms
     size: int
     order: int
 
-    def __add__(self, other: Any) -> Series:
+    def __add__(self, other: Series | Scalar) -> Series:
         total = dict(self.terms)
         for power, value in self._of(other).items():
             total[power] = total.get(power, Fraction(0)) + value
         return Series({power: value for power, value in total.items() if value}, self.size, self.order)
 
-    def __mul__(self, other: Any) -> Series:
+    def __mul__(self, other: Series | Scalar) -> Series:
         product: Terms = {}
         right = self._of(other)
         for power, value in self.terms.items():
@@ -100,7 +104,7 @@ class Series:
 
     def __pow__(self, exponent: int) -> Series:
         if int(exponent) != exponent or exponent < 0:
-            raise BadInput(f"the power {exponent} is not a polynomial", "use whole powers")
+            raise BadInput(f"power {exponent} does not give a polynomial", "use whole powers ≥ 0")
         result = Series({(0,) * self.size: Fraction(1)}, self.size, self.order)
         for _ in range(int(exponent)):
             result = result * self
@@ -109,29 +113,29 @@ class Series:
     def __neg__(self) -> Series:
         return self * -1
 
-    def __sub__(self, other: Any) -> Series:
+    def __sub__(self, other: Series | Scalar) -> Series:
         return self + -1 * (other if isinstance(other, Series) else Fraction(other))
 
-    def __rsub__(self, other: Any) -> Series:
+    def __rsub__(self, other: Series | Scalar) -> Series:
         return -self + other
 
     __radd__ = __add__
     __rmul__ = __mul__
 
-    def _of(self, other: Any) -> Terms:
+    def _of(self, other: Series | Scalar) -> Terms:
         return other.terms if isinstance(other, Series) else {(0,) * self.size: Fraction(other)} if other else {}
 
 
 def _differences(
-    f: Callable[[Any, Any], Any], params: dict[str, Any], inputs: Any, order: int
+    f: PolynomialNetwork, params: Mapping[str, Array], inputs: ArrayLike, order: int
 ) -> tuple[list[Terms], int]:
-    """The polynomials f(w* + u, x) − f(w*, x) in u, to an order, and the number of parameters."""
+    """The polynomials f(w* + u, x) − f(w*, x) in u, up to an order, and the number of parameters."""
     arrays = {name: np.asarray(value) for name, value in params.items()}
     size = sum(array.size for array in arrays.values())
     if size > MOST_PARAMETERS:
         raise BadInput(
             f"bounds by elimination are for at most {MOST_PARAMETERS} parameters, not {size}",
-            "use jacobian_rank for the lower one alone",
+            "use jacobian_rank for the lower bound alone",
         )
     moved, place = {}, 0
     for name, array in arrays.items():
@@ -146,12 +150,12 @@ def _differences(
         outputs = np.ravel(np.asarray(f(moved, exact_inputs), dtype=object))
     except (TypeError, ValueError, AttributeError) as error:
         raise BadInput(
-            f"the network does not work on polynomials ({error})", "write it with + - * @ ** on its parameters alone"
+            f"the network does not work on polynomials ({error})", "write it with + - * @ ** on its parameters only"
         ) from None
     return [{power: v for power, v in output.terms.items() if any(power)} for output in outputs], size
 
 
-def _generic_rank(f: Callable[[Any, Any], Any], params: dict[str, Any], inputs: Any) -> int:
+def _generic_rank(f: PolynomialNetwork, params: Mapping[str, Array], inputs: ArrayLike) -> int:
     rng = np.random.default_rng(0)
     elsewhere = {name: rng.integers(-999, 1000, np.shape(value)) for name, value in params.items()}
     return len(_echelon(_differences(f, elsewhere, inputs, order=1)[0]))
@@ -187,14 +191,14 @@ def _less(row: Terms, factor: Fraction, other: Terms) -> Terms:
 
 
 def _eliminate(rows: list[Terms], linear: list[Terms], size: int, order: int) -> tuple[list[Terms], list[int]]:
-    """What the other rows become when the linear ones are solved for their first coordinate; and what is free."""
+    """The other rows after the linear ones are solved for their first coordinate; and the free coordinates."""
     pivots = {min(row, key=_graded).index(1): row for row in linear}
     free = [i for i in range(size) if i not in pivots]
     values = {i: Series({tuple(int(i == j) for j in range(size)): Fraction(1)}, size, order) for i in free}
     zero = Series({}, size, order)
     for place in pivots:
         values[place] = zero
-    for _ in range(order):  # each pass makes the series right to one order more
+    for _ in range(order):  # each pass is right to one more order
         solved = {
             place: -1 * _substitute({p: c for p, c in row.items() if not (sum(p) == 1 and p[place] == 1)}, values, zero)
             for place, row in pivots.items()

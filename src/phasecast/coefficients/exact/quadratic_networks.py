@@ -1,6 +1,6 @@
-"""λ of two-layer networks with squares as activation, f(x) = V (Wᵀx)², at a generic true parameter.
+"""What is λ of a two-layer network with squares, f(x) = V (Wᵀx)², at a generic true parameter?
 
-There the map from parameters to the quadratic forms Q_k = Σ_j v_kj w_j w_jᵀ has constant rank, and λ is half of it.
+There the map from parameters to the quadratic forms Q_k = Σ_j v_kj w_j w_jᵀ has constant rank, and λ is half that rank.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def modular_addition(
     Parameters
     ----------
     width: all hidden units, dead ones included.
-    train: how many pairs; the full table p² by default. A given subset may have a smaller rank: see ``jacobian_rank``.
+    train: number of pairs; defaults to the full table, p². A given subset may have a smaller rank (``jacobian_rank``).
     regime: ``"feature"`` a generic true parameter, ``"lazy"`` only V moves, ``"ntk"`` linearised at a generic start.
     dead_v: units with V = 0 and w ≠ 0; each adds p/2.
     dead_both: units with V = 0 and w = 0; each adds min(p/2, (2p−1)/4).
@@ -91,39 +91,39 @@ def modular_addition(
     )
     pairs = p * p if train is None else whole_number("train", train, 2)
     if pairs > p * p:
-        raise BadInput(f"there are only {p * p} pairs, not {pairs}", f"use train ≤ {p * p}")
+        raise BadInput(f"train is {pairs}, but there are only {p * p} pairs", f"use train ≤ {p * p}")
     if regime not in ("feature", "lazy", "ntk"):
         raise BadInput(f"unknown regime '{regime}'", "choose one of: feature, lazy, ntk")
     if dead_v + dead_both > k:
-        raise BadInput(f"{dead_v + dead_both} of {k} units cannot be dead", "let dead units be part of the width")
+        raise BadInput(f"{dead_v + dead_both} dead units exceed the width {k}", "count dead units in the width")
     if regime != "feature" and dead_v + dead_both:
         raise OutsideRegime(f"dead units have no meaning in the {regime} regime", "use regime='feature'")
-    seen = pairs - centred
-    cap = Fraction(p * seen, 2)
+    examples = pairs - centred
+    cap = Fraction(p * examples, 2)
     table = "full table" if train is None else f"{pairs} pairs in general position"
     where = f"{table}, {'centred' if centred else 'uncentred'} loss"
     if regime == "lazy":
         return Coefficient(
-            Fraction(p * min(seen, k), 2),
+            Fraction(p * min(examples, k), 2),
             regime=f"lazy: V at its minimum, first layer frozen at random; {where}",
             source="Cullen et al. 2026, Theorem 5.2, with l = n − c in Corollary 5.3",
             name="modular-addition",
         )
     live = k - dead_v - dead_both
-    value = Fraction(_seen_rank(p, live, seen, min(pairs, 2 * p - 1)), 2)
+    value = Fraction(_rank_on_examples(p, live, examples, min(pairs, 2 * p - 1)), 2)
     value += dead_v * Fraction(p, 2) + dead_both * min(Fraction(p, 2), Fraction(2 * p - 1, 4))
-    words = {"feature": "generic true parameter", "ntk": "linearised at a generic start"}[regime]
+    condition = {"feature": "generic true parameter", "ntk": "linearised at a generic start"}[regime]
     return Coefficient(
         min(value, cap),
-        regime=f"{words}; {where}",
+        regime=f"{condition}; {where}",
         source="Cullen et al. 2026, Theorem 5.5 (feature) and 5.1 (ntk), with 3p−2 for the printed 3p−1",
         name="modular-addition",
     )
 
 
-def _seen_rank(p: int, live: int, seen: int, input_rank: int) -> int:
+def _rank_on_examples(p: int, live: int, examples: int, input_rank: int) -> int:
     """The generic rank of the outputs on the examples as a function of the parameters of the live units."""
-    counts = [live * (input_rank + p - 1), p * seen]
-    if live <= min(p, seen):
-        counts.append(live * (p + seen - live))
+    counts = [live * (input_rank + p - 1), p * examples]
+    if live <= min(p, examples):
+        counts.append(live * (p + examples - live))
     return min(counts)

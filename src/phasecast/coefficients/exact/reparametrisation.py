@@ -1,14 +1,13 @@
-"""The same loss in other coordinates: λ stays, as long as the change of coordinates loses no direction.
+"""Does λ change with the coordinates? Not if the change of coordinates loses no direction.
 
 If K(w) = K̃(φ(w)) and the derivative of φ at w₀ has full row rank, then λ of K at w₀ is λ of K̃ at φ(w₀), with the same
-multiplicity (Cullen et al. 2026, Theorem F.1): near w₀ such a φ is a projection, and K does not feel its fibres.
+multiplicity (Cullen et al. 2026, Theorem F.1): near w₀ such a φ is a projection, and K is constant along its fibres.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -16,11 +15,12 @@ from phasecast.coefficients.exact.jacobian_rank import float_rank
 from phasecast.core.errors import BadInput, OutsideRegime
 from phasecast.core.precision import float64
 from phasecast.core.problem import Problem
+from phasecast.core.types import PyTree
 
-CLOSE = 1e-8  # how far φ(w₀) may be from the problem's own parameters, relative to their size
+CLOSE = 1e-8  # rounding allowed between φ(w₀) and the problem's own parameters, relative to their size
 
 
-def reparametrise(problem: Problem, change: Callable[[Any], Any], params: Any) -> Problem:
+def reparametrise(problem: Problem, change: Callable[[PyTree], PyTree], params: PyTree) -> Problem:
     """The problem with parameters w in place of v = ``change(w)``, at ``params``; its λ is the same.
 
     Parameters
@@ -29,7 +29,7 @@ def reparametrise(problem: Problem, change: Callable[[Any], Any], params: Any) -
     change: φ, a differentiable function from a tree w to a tree like ``problem.params``.
     params: w₀, with φ(w₀) = ``problem.params``.
 
-    A φ whose derivative at w₀ has not full row rank can change λ, and is refused.
+    A φ whose derivative at w₀ does not have full row rank can change λ, and is refused.
 
     >>> square = Problem(lambda v: v[0] ** 2 + v[1] ** 2, np.zeros(2))
     >>> reparametrise(square, lambda w: w[:2] + w[1:] ** 3, np.zeros(3)).params.shape
@@ -61,6 +61,6 @@ def reparametrise(problem: Problem, change: Callable[[Any], Any], params: Any) -
     if rank.rank < old.size or not rank.clear:
         raise OutsideRegime(
             f"the change of coordinates has rank {rank.rank} of {old.size} at params, and may change λ",
-            "use coordinates in which every direction of the old ones can be reached",
+            "use coordinates that reach every direction of the old ones",
         )
     return replace(problem, loss=lambda w, *data: problem.loss(change(w), *data), params=params)

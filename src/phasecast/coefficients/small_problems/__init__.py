@@ -1,1 +1,1 @@
-"""λ of problems with a few parameters, measured without chains: volume scaling and quadrature in temperature."""
+"""What is λ of a problem with few parameters? Measured without chains: volume scaling, temperature quadrature."""

@@ -1,36 +1,37 @@
-"""The loss above its minimum, as a function of the offset from w*: what both ways of measuring λ start from."""
+"""What is the loss near a minimum? L(w* + offset) − L(w*), where both ways to measure λ in small problems start."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from phasecast.core.errors import BadInput
 from phasecast.core.precision import float64
 from phasecast.core.problem import Problem
+from phasecast.core.types import Array
 
 RADIUS = 0.5
-"""The half-width of the box around w*, unless another is asked for."""
+"""The default half-width of the box around w*."""
 ROUNDING = 1e4 * float(np.finfo(float).eps)
+"""Relative rounding error assumed for a loss in double precision: room for sums over some 10⁴ rows."""
 
 
 @dataclass(frozen=True)
 class Neighbourhood:
     """A problem near w*: ``excess(offset)`` is L(w* + offset) − L(w*), to be called in float64.
 
-    ``resolution`` is the size of differences of the loss that are rounding noise.
+    Differences of the loss below ``resolution`` are rounding noise.
     """
 
     size: int
     resolution: float
-    excess: Callable[[Any], Any]
+    excess: Callable[[Array], Array]
 
     def check_minimum(self, lowest: float) -> None:
-        """Refuse a w* near which the loss is lower than at it by ``lowest``."""
+        """Raise if ``lowest``, the smallest excess loss nearby, is negative: then w* is not a minimum."""
         if lowest < -self.resolution:
             raise BadInput(
                 f"params is not a minimum: the loss is lower by {-lowest:.2g} nearby",
@@ -38,14 +39,14 @@ class Neighbourhood:
             )
 
 
-def near(problem: Problem, radius: float) -> Neighbourhood:
-    """The neighbourhood of a problem's parameters, checked."""
+def neighbourhood_of(problem: Problem, radius: float) -> Neighbourhood:
+    """The neighbourhood of a problem's parameters, for a box of half-width ``radius``."""
     import jax
     import jax.numpy as jnp
     from jax.flatten_util import ravel_pytree
 
     if not radius > 0:
-        raise BadInput(f"radius {radius:g} is no box", "use a positive half-width")
+        raise BadInput(f"radius must be > 0, got {radius:g}", "use a positive half-width")
     with float64():
         centre, unravel = ravel_pytree(jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype=float), problem.params))
         value = problem.value(unravel(centre))

@@ -1,75 +1,111 @@
-"""What is λ here, by temperature? Follow nβ E[L − L*] up a ladder of nβ, on a quadrature grid.
+"""What is λ here, by temperature? Follow nβ E[L − L*] as nβ grows, with integrals on a quadrature grid.
 
 .. math:: \\lambda(n\\beta)
           = n\\beta\\,\\frac{\\int (L-L^*)\\,e^{-n\\beta (L-L^*)}\\,dw}{\\int e^{-n\\beta (L-L^*)}\\,dw}
           = \\lambda - \\frac{m-1}{\\log n\\beta + c} + \\dots
 
-(Cullen et al. 2026, eq. 10, with the constant c that the box brings). For two parameters the integrals are done
-by Gauss-Legendre panels in the logarithm of each offset from w*, which resolve every power of every coordinate
-down to 10⁻²⁰ of the box. Valleys that do not run along the coordinates are not resolved; two grids then disagree
-and the result is refused.
+(Cullen et al. 2026, eq. 10, with the constant c due to the box). For two parameters the integrals are done by
+Gauss-Legendre panels in the logarithm of each offset from w*, which resolve every power of every coordinate down to
+10⁻²⁰ of the box. Valleys that do not run along the coordinates are not resolved; two grids then disagree and the
+result is refused.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
-from phasecast.coefficients.small_problems.neighbourhood import RADIUS, near
+from phasecast.coefficients.small_problems.neighbourhood import RADIUS, neighbourhood_of
 from phasecast.core.errors import BadInput
+from phasecast.core.policy import Policy, rule
 from phasecast.core.precision import float64
 from phasecast.core.problem import Problem
-from phasecast.core.results import Measurement, Status
+from phasecast.core.results import Measurement
+from phasecast.core.types import Array
 
 NBETAS = np.logspace(2, 18, 9)
-NODES = 512
+"""The default inverse temperatures, two decades apart."""
+NODES = 512  # per side and axis; the error is the distance to the grid with half as many
+PANEL = 16  # nodes per Gauss-Legendre panel
 REACH = 20 * math.log(10)
-PANEL = 16  # nodes of one Gauss-Legendre panel
-RESOLVED = 1e-3  # the largest difference between two grids that still counts as a quadrature error
+"""Offsets go down to 10⁻²⁰ of the radius; at nβ = 10¹⁸ a square is below 1/nβ from offsets of 10⁻⁹ on."""
+SETTLED = 1e-13  # differences of λ(nβ) that are rounding noise in double precision
 
 
-def temperature_ladder(
-    problem: Problem, *, radius: float = RADIUS, nbetas: np.ndarray = NBETAS, nodes: int = NODES
+@dataclass(frozen=True)
+class TemperaturePolicy(Policy):
+    """When is a λ by temperature quadrature defended?"""
+
+    largest_grid_difference: float = rule(
+        1e-3,
+        "chosen between what the six toy landscapes reach (5e-4 at most) and a valley across the grid (8e-2): see "
+        "tests/truth/test_landscapes.py",
+    )
+    fewest_temperatures: int = rule(
+        5, "three values determine a power law and a fourth tests it; the limit is fitted with and without the last"
+    )
+
+
+POLICY = TemperaturePolicy()
+
+
+def temperature_quadrature(
+    problem: Problem,
+    *,
+    radius: float = RADIUS,
+    nbetas: np.ndarray = NBETAS,
+    nodes: int = NODES,
+    policy: TemperaturePolicy = POLICY,
 ) -> Measurement:
-    """λ of a two-parameter problem from nβ E[L − L*] in a box of half-width ``radius``, taken to nβ → ∞.
+    """λ of a two-parameter problem from nβ E[L − L*] in a box of half-width ``radius``, extrapolated to nβ → ∞.
 
     >>> from phasecast.models import LANDSCAPES
-    >>> print(temperature_ladder(LANDSCAPES["x²y²"].problem()).diagnostics["multiplicity"])
+    >>> print(temperature_quadrature(LANDSCAPES["x²y²"].problem()).diagnostics["multiplicity"])
     2
     """
-    return fit_ladder(*ladder(problem, radius=radius, nbetas=nbetas, nodes=nodes), nbetas)
+    values, errors = scaled_losses(problem, radius=radius, nbetas=nbetas, nodes=nodes, policy=policy)
+    return extrapolate(values, errors, nbetas, policy)
 
 
-def ladder(problem: Problem, *, radius: float, nbetas: np.ndarray, nodes: int) -> tuple[np.ndarray, np.ndarray]:
-    """λ(nβ) at each nβ, and its quadrature error: the distance to the grid with half as many nodes."""
-    fine = _quadrature(problem, radius, nbetas, nodes)
-    return fine, abs(fine - _quadrature(problem, radius, nbetas, nodes // 2))
+temperature_ladder = temperature_quadrature
+"""The former name, which keeps working."""
 
 
-def fit_ladder(values: np.ndarray, errors: np.ndarray, nbetas: np.ndarray) -> Measurement:
-    """λ at nβ → ∞ from λ(nβ) on a geometric ladder.
+def scaled_losses(
+    problem: Problem, *, radius: float, nbetas: np.ndarray, nodes: int, policy: TemperaturePolicy = POLICY
+) -> tuple[np.ndarray, np.ndarray]:
+    """nβ E[L − L*] at each nβ, and its quadrature error: the distance to the grid with half as many nodes."""
+    fine = _quadrature(problem, radius, nbetas, nodes, policy)
+    return fine, abs(fine - _quadrature(problem, radius, nbetas, nodes // 2, policy))
 
-    Two ways of approach are tried, a power of nβ (m = 1) and 1/(log nβ + c) (m = 2); the one that, fitted to
-    the rungs before, foretells the last rung better is taken. The error adds the quadrature error of the last
-    rung and the change that the last rung made to the limit.
+
+def extrapolate(
+    values: np.ndarray, errors: np.ndarray, nbetas: np.ndarray, policy: TemperaturePolicy = POLICY
+) -> Measurement:
+    """λ at nβ → ∞ from λ(nβ) at geometrically spaced nβ.
+
+    Two convergence laws, a power of nβ (m = 1) and 1/(log nβ + c) (m = 2), are fitted to all but the last value; the
+    one that predicts the last value better is used. The error adds the quadrature error of the last value and the
+    change of the limit when the last value is added.
     """
-    if len(nbetas) < 5 or not np.allclose(np.diff(np.log(nbetas), 2), 0, atol=1e-8):
-        raise BadInput("the ladder needs five or more nβ, each the same factor above the one before", "use logspace")
-    name = "λ by temperature ladder"
+    if len(nbetas) < policy.fewest_temperatures or not np.allclose(np.diff(np.log(nbetas), 2), 0, atol=1e-8):
+        raise BadInput(
+            f"nbetas must be at least {policy.fewest_temperatures} values with a constant ratio", "use np.logspace"
+        )
+    name = "λ by temperature quadrature"
     worst = float(np.max(errors))
-    if not (worst <= RESOLVED and np.isfinite(values).all()):
-        return Measurement(
-            float(values[-1]),
-            worst if math.isfinite(worst) else math.nan,
-            Status.REFUSED,
+    if not (worst <= policy.largest_grid_difference and np.isfinite(values).all()):
+        return Measurement.refused(
+            f"two grids differ by {worst:.1g}, the valley is not resolved: use more nodes, rotate the coordinates so "
+            "that valleys run along them, or measure by volume scaling",
+            estimate=float(values[-1]),
+            error=worst if math.isfinite(worst) else math.nan,
             error_kind="quadrature",
-            reasons=(
-                f"two grids differ by {worst:.1g}, the valley is not resolved: use more nodes, turn the "
-                "coordinates so that valleys run along them, or measure by volume scaling",
-            ),
             name=name,
+            policy=policy.plain(),
         )
     logs = np.log(nbetas)
     laws: dict[int, Callable[[np.ndarray, np.ndarray], tuple[float, float]]] = {
@@ -80,29 +116,30 @@ def fit_ladder(values: np.ndarray, errors: np.ndarray, nbetas: np.ndarray) -> Me
     settled = abs(values[-1] - values[-2]) <= errors[-1] + errors[-2]
     multiplicity = 1 if settled else min(misses, key=lambda m: misses[m])
     limit = laws[multiplicity](logs, values)[0]
-    moved = abs(limit - laws[multiplicity](logs[:-1], values[:-1])[0])
+    change = abs(limit - laws[multiplicity](logs[:-1], values[:-1])[0])
     return Measurement(
         limit,
-        float(errors[-1] + moved),
-        diagnostics={"multiplicity": multiplicity, "last_rung": float(values[-1])},
+        float(errors[-1] + change),
+        diagnostics={"multiplicity": multiplicity, "last_value": float(values[-1])},
         error_kind="quadrature",
         name=name,
+        policy=policy.plain(),
     )
 
 
 def _power(values: np.ndarray) -> tuple[float, float]:
-    """The limit of λ + C·nβ^(−δ) and its next rung, from the last three rungs (Aitken's Δ²)."""
+    """The limit of λ + C·nβ^(−δ) and its next value, from the last three values (Aitken's Δ²)."""
     first, second = values[-2] - values[-3], values[-1] - values[-2]
-    if abs(second) < 1e-13 or abs(second) >= abs(first):
+    if abs(second) < SETTLED or abs(second) >= abs(first):
         return float(values[-1]), float(values[-1])
     ratio = second / first
     return float(values[-1] + second * ratio / (1 - ratio)), float(values[-1] + second * ratio)
 
 
 def _logarithm(logs: np.ndarray, values: np.ndarray) -> tuple[float, float]:
-    """The limit of λ − 1/(log nβ + c) and its next rung, from the last two rungs.
+    """The limit of λ − 1/(log nβ + c) and its next value, from the last two values.
 
-    With s = log nβ + c at the upper rung and h the spacing, 1/(s−h) − 1/s = rise, so s² − hs − h/rise = 0.
+    With s = log nβ + c at the larger nβ and h the spacing, 1/(s−h) − 1/s = rise, so s² − hs − h/rise = 0.
     """
     spacing, rise = logs[-1] - logs[-2], values[-1] - values[-2]
     if rise <= 0:
@@ -112,37 +149,39 @@ def _logarithm(logs: np.ndarray, values: np.ndarray) -> tuple[float, float]:
     return float(limit), float(limit - 1 / (s + spacing))
 
 
-def _quadrature(problem: Problem, radius: float, nbetas: np.ndarray, nodes: int) -> np.ndarray:
+def _quadrature(
+    problem: Problem, radius: float, nbetas: np.ndarray, nodes: int, policy: TemperaturePolicy
+) -> np.ndarray:
     import jax
     import jax.numpy as jnp
 
     if nodes < 2 * PANEL:
         raise BadInput(f"{nodes} nodes are too few", f"use at least {4 * PANEL}")
-    place = near(problem, radius)
-    if place.size != 2:
-        raise BadInput(f"the quadrature grid is for two parameters, not {place.size}", "measure by volume scaling")
+    near = neighbourhood_of(problem, radius)
+    if near.size != 2:
+        raise BadInput(f"the quadrature grid is for two parameters, not {near.size}", "measure by volume scaling")
     offsets, weights = _log_grid(nodes // PANEL)
     offsets = np.concatenate([-offsets[::-1], offsets]) * radius
     weights = np.concatenate([weights[::-1], weights])
 
     @jax.jit
-    def on_grid(x: jax.Array) -> jax.Array:
-        return jax.vmap(lambda a: jax.vmap(lambda b: place.excess(jnp.stack([a, b])))(x))(x)
+    def on_grid(x: Array) -> Array:
+        return jax.vmap(lambda a: jax.vmap(lambda b: near.excess(jnp.stack([a, b])))(x))(x)
 
     with float64():
         losses = np.asarray(on_grid(jnp.asarray(offsets)))
-    place.check_minimum(float(losses.min()))
-    if place.resolution * nbetas.max() > RESOLVED:
+    near.check_minimum(float(losses.min()))
+    if near.resolution * nbetas.max() > policy.largest_grid_difference:
         raise BadInput(
-            f"the loss is not zero at params, so differences below {place.resolution:.1g} are rounding noise",
+            f"the loss is not zero at params, so differences below {near.resolution:.1g} are rounding noise",
             "subtract the minimum inside the loss, or use smaller nbetas",
         )
     area = np.outer(weights, weights)
-    rungs = []
+    values = []
     for nbeta in nbetas:
         mass = area * np.exp(-nbeta * losses)
-        rungs.append(nbeta * np.sum(mass * losses) / np.sum(mass))
-    return np.asarray(rungs)
+        values.append(nbeta * np.sum(mass * losses) / np.sum(mass))
+    return np.asarray(values)
 
 
 def _log_grid(panels: int) -> tuple[np.ndarray, np.ndarray]:

@@ -3,11 +3,11 @@
 .. math:: V(\\varepsilon) = P_{w \\sim \\text{box}}[L(w) - L(w^*) < \\varepsilon]
           = \\varepsilon^{\\lambda}\\,p(\\log 1/\\varepsilon) + \\dots, \\qquad \\deg p = m - 1
 
-(Watanabe 2009, Theorem 7.1), with w uniform in a box around w*. Uniform draws never reach small ε, so each
-offset from w* is drawn from an even mixture of the uniform and the log-uniform law and weighted back; the
-uniform half keeps every weight below :math:`2^d`. That reaches valleys along the coordinates; in others few draws fall,
-and the error says so: turn the coordinates first (``reparametrise``). Blocks of draws give V(ε) independently of each
-other, and the error of λ is their jackknife. Within a block the draws are a randomly shifted lattice, which is as
+(Watanabe 2009, Theorem 7.1), with w uniform in a box around w*. Uniform draws never reach small ε, so each offset
+from w* is drawn from an even mixture of the uniform and the log-uniform distribution and reweighted; the uniform half
+keeps every weight below :math:`2^d`. That reaches valleys along the coordinates; few draws fall into other valleys, and
+the error shows it: rotate the coordinates first (``reparametrise``). Blocks of draws give independent estimates of
+V(ε), and the error of λ is their jackknife. Within a block the draws are a randomly shifted lattice, which is as
 unbiased as independent draws and less noisy.
 """
 
@@ -15,29 +15,51 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
-from phasecast.coefficients.small_problems.neighbourhood import RADIUS, near
+from phasecast.coefficients.small_problems.neighbourhood import RADIUS, neighbourhood_of
 from phasecast.core.errors import BadInput, whole_number
+from phasecast.core.policy import Policy, rule
 from phasecast.core.precision import float64
 from phasecast.core.problem import Problem
 from phasecast.core.results import Measurement, Status
+from phasecast.core.statistics import standard_error
+from phasecast.core.types import Array, PyTree
 
 EPSILONS = np.logspace(-28, -12, 17)
-QUANTILES = (0.0002, 0.02)  # the shares of the draws from a prior that set the thresholds
-REACH = 24 * math.log(10)  # log-uniform offsets go down to 10⁻²⁴ of the radius, far below any ε above
-MOST_PARAMETERS = 6  # the weights' variance grows like 2^d
-FEWEST_BLOCKS = 20  # below, a jackknife error is itself mostly noise
-DRIFT_LIMIT = 4.0  # standard errors between the two halves of the ladder before a law is rejected
-SMALL_DRIFT = 0.1  # of what a logarithm would do: below, a drift is no logarithm and only enters the error
-SLOWEST = 1 / 12  # the smallest power of ε by which V is taken to approach its law; a cusp has this one
+"""The default thresholds of V(ε), a decade apart."""
+QUANTILES = (0.0002, 0.02)  # the default thresholds under a prior: of 100 000 draws, 20 to 2000 fall below them
+REACH = 24 * math.log(10)  # log-uniform offsets go down to 10⁻²⁴ of the radius, whose square is far below any ε above
+
+
+@dataclass(frozen=True)
+class VolumePolicy(Policy):
+    """When is a λ by volume scaling defended?"""
+
+    most_parameters: int = rule(6, "the variance of the weights grows like 2^d; chosen, not derived")
+    fewest_blocks: int = rule(20, "the jackknife error has a relative error of 1/√(2·20) = 16%; chosen, not derived")
+    largest_drift: float = rule(
+        4.0,
+        "standard errors between λ at large and at small ε: a correct law exceeds 4 once in 16 000 measurements",
+    )
+    small_drift: float = rule(
+        0.1, "share of the drift that one logarithm would cause; chosen: below it a drift only enters the error"
+    )
+    slowest_approach: float = rule(1 / 12, "smallest power of ε by which V approaches its law: that of a cusp")
+    visible_logarithms: float = rule(
+        0.25,
+        "share of the expected change of λ, (m−1)/log(1/ε), by which m > 1 must show; chosen: a quarter, not derived",
+    )
+
+
+POLICY = VolumePolicy()
 
 
 def volume_scaling(
-    problem: Problem | Callable[[Any], Any],
-    sampler: Callable[[np.random.Generator, int], Any] | None = None,
+    problem: Problem | Callable[[PyTree], Array],
+    sampler: Callable[[np.random.Generator, int], PyTree] | None = None,
     *,
     radius: float = RADIUS,
     epsilons: np.ndarray | None = None,
@@ -53,10 +75,10 @@ def volume_scaling(
     problem: a problem, measured in a box of half-width ``radius`` around w*; or a function K(w) ≥ 0 of one parameter,
         whose V(ε) is counted over draws from the prior.
     sampler: with a function K, ``sampler(rng, count)`` draws ``count`` parameters, along the first axis.
-    epsilons: the thresholds of V(ε), as many as the fit should use, all small. For a function K they are by default
-        what puts between 2% and 0.02% of the draws below them.
-    samples, blocks: draws in a block, and how many blocks.
-    multiplicity: the number of logarithms plus one, where theory knows it; otherwise a V that bends is refused, because
+    epsilons: the thresholds of V(ε), all small. For a function K they default to values with between 0.02% and 2% of
+        the draws below them.
+    samples, blocks: draws per block, and the number of blocks.
+    multiplicity: the number of logarithms plus one, if theory knows it; otherwise a V that bends is refused, because
         a logarithm and a slow power of ε look alike over any range that can be reached.
 
     >>> from phasecast.models import LANDSCAPES
@@ -67,12 +89,13 @@ def volume_scaling(
     >>> abs(normal.value - 1.5) < 4 * normal.error
     True
     """
-    whole_number("blocks", blocks, FEWEST_BLOCKS)
+    whole_number("blocks", blocks, POLICY.fewest_blocks)
     if not isinstance(problem, Problem):
         if sampler is None:
-            raise BadInput("a function K alone does not say where to draw", "give sampler(rng, count), or a Problem")
-        counted, thresholds = _counted(problem, sampler, epsilons, whole_number("samples", samples, 1000), blocks, seed)
-        return fit_volume(counted, thresholds, multiplicity)
+            raise BadInput("a function K needs a sampler of the prior", "give sampler(rng, count), or a Problem")
+        samples = whole_number("samples", samples, 1000)
+        volumes, thresholds = _prior_volumes(problem, sampler, epsilons, samples, blocks, seed)
+        return fit_volume(volumes, thresholds, multiplicity)
     if sampler is not None:
         raise BadInput("a problem is measured in a box around w*", "give the function K(w) to use your own sampler")
     epsilons = EPSILONS if epsilons is None else _checked(epsilons)
@@ -83,56 +106,56 @@ def volume_scaling(
 def volume_sampler(
     problem: Problem, *, radius: float, epsilons: np.ndarray, samples: int, seed: int
 ) -> Callable[[int], np.ndarray]:
-    """A function from the number of a block to its estimate of V at each of ``epsilons``; the same each time."""
+    """A function from the index of a block to its estimate of V at each of ``epsilons``; reproducible."""
     import jax
     import jax.numpy as jnp
 
     epsilons = _checked(epsilons)
     whole_number("samples", samples, 2)
-    place = near(problem, radius)
-    if place.size > MOST_PARAMETERS:
+    near = neighbourhood_of(problem, radius)
+    if near.size > POLICY.most_parameters:
         raise BadInput(
-            f"volume scaling by direct draws is for at most {MOST_PARAMETERS} parameters, not {place.size}",
+            f"volume scaling by direct draws is for at most {POLICY.most_parameters} parameters, not {near.size}",
             "measure a smaller problem",
         )
-    if place.resolution > np.min(epsilons):
+    if near.resolution > np.min(epsilons):
         raise BadInput(
-            f"the loss is not zero at params, so differences below {place.resolution:.1g} are rounding noise",
+            f"the loss is not zero at params, so differences below {near.resolution:.1g} are rounding noise",
             "subtract the minimum inside the loss, or use larger epsilons",
         )
-    lattice = _lattice(samples, place.size)
+    lattice = _lattice(samples, near.size)
 
     @jax.jit
     def volumes(key: jax.Array) -> tuple[jax.Array, jax.Array]:
-        points = (jax.random.uniform(key, (place.size,), dtype=float) + lattice) % 1
+        points = (jax.random.uniform(key, (near.size,), dtype=float) + lattice) % 1
         sign = jnp.where(points < 0.5, 1.0, -1.0)
         points = (2 * points) % 1
         position = (2 * points) % 1
         distance = jnp.where(points < 0.5, position, jnp.exp(-REACH * position))
         log_density = jnp.where(distance > math.exp(-REACH), 1 / (REACH * distance), 0.0)
         weights = jnp.prod(1 / (0.5 + 0.5 * log_density), axis=1)
-        losses = jax.vmap(place.excess)(radius * sign * distance)
+        losses = jax.vmap(near.excess)(radius * sign * distance)
         below = losses[:, None] < jnp.asarray(epsilons)[None, :]
         return jnp.mean(weights[:, None] * below, axis=0), jnp.min(losses)
 
     def block(index: int) -> np.ndarray:
         with float64():
-            found, lowest = volumes(jax.random.fold_in(jax.random.key(seed), index))
-            place.check_minimum(float(lowest))
-            return np.asarray(found)
+            shares, lowest = volumes(jax.random.fold_in(jax.random.key(seed), index))
+            near.check_minimum(float(lowest))
+            return np.asarray(shares)
 
     return block
 
 
-def _counted(
-    loss: Callable[[Any], Any],
-    sampler: Callable[[np.random.Generator, int], Any],
+def _prior_volumes(
+    loss: Callable[[PyTree], Array],
+    sampler: Callable[[np.random.Generator, int], PyTree],
     epsilons: np.ndarray | None,
     samples: int,
     blocks: int,
     seed: int,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The share of draws with K below each threshold, a row for each block; the thresholds as shares of K's median."""
+    """The share of draws with K below each threshold, (block, threshold), and the thresholds relative to K's median."""
     import jax
 
     streams = np.random.default_rng(seed).spawn(blocks + 1)
@@ -142,10 +165,10 @@ def _counted(
         if {np.shape(leaf)[:1] for leaf in jax.tree.leaves(draws)} != {(samples,)}:
             raise BadInput("sampler(rng, count) does not return count draws", "put the draws along the first axis")
         with float64():
-            found = np.asarray(jax.vmap(loss)(jax.tree.map(lambda leaf: np.asarray(leaf, dtype=float), draws)))
-        if found.shape != (samples,) or not np.all(found >= 0):
-            raise BadInput("K is not one number ≥ 0 at every draw", "give K(w), zero at its minimum")
-        return found
+            values = np.asarray(jax.vmap(loss)(jax.tree.map(lambda leaf: np.asarray(leaf, dtype=float), draws)))
+        if values.shape != (samples,) or not np.all(values >= 0):
+            raise BadInput("K must be one number ≥ 0 at every draw", "give K(w), zero at its minimum")
+        return values
 
     pilot = losses(streams[0])
     if epsilons is None:
@@ -155,19 +178,21 @@ def _counted(
         thresholds = np.geomspace(small, large, len(EPSILONS))
     else:
         thresholds = _checked(epsilons)
-    found = [np.mean(losses(stream)[:, None] < thresholds, axis=0) for stream in streams[1:]]
-    return np.stack(found), thresholds / max(np.median(pilot), 2 * thresholds[-1])
+    shares = [np.mean(losses(stream)[:, None] < thresholds, axis=0) for stream in streams[1:]]
+    return np.stack(shares), thresholds / max(np.median(pilot), 2 * thresholds[-1])
 
 
-def fit_volume(volumes: np.ndarray, epsilons: np.ndarray, multiplicity: int | None = None) -> Measurement:
-    """λ from V, of shape (block, epsilon), as the law of its smaller half of ε says.
+def fit_volume(
+    volumes: np.ndarray, epsilons: np.ndarray, multiplicity: int | None = None, policy: VolumePolicy = POLICY
+) -> Measurement:
+    """λ from V, of shape (block, epsilon), fitted to the smaller half of ε.
 
-    The larger half is there to see whether the law holds: λ must be the same in both. If V approaches its law by a
-    power of ε of at least 1/12, what is left of the approach in the smaller half is a known share of the difference,
-    and enters the error. Without a given multiplicity, one logarithm must be excluded by the draws.
+    The larger half tests the law: λ must be the same in both. If V approaches its law by a power of ε of at least
+    ``policy.slowest_approach``, the remainder in the smaller half is a known share of the difference, and enters the
+    error. Without a given multiplicity, the draws must exclude one logarithm.
     """
-    if len(volumes) < FEWEST_BLOCKS:
-        raise BadInput(f"{len(volumes)} blocks are too few for an error bar", f"use at least {FEWEST_BLOCKS}")
+    if len(volumes) < policy.fewest_blocks:
+        raise BadInput(f"{len(volumes)} blocks are too few for an error bar", f"use at least {policy.fewest_blocks}")
     m = 1 if multiplicity is None else whole_number("multiplicity", multiplicity, 1)
     logs = -np.log(_checked(epsilons))
     small, large = logs >= np.median(logs), logs <= np.median(logs)
@@ -178,41 +203,44 @@ def fit_volume(volumes: np.ndarray, epsilons: np.ndarray, multiplicity: int | No
     if not 0 < mean.min() < mean.max() < 1:
         where = "no draw fell below the smallest" if mean.min() <= 0 else "the whole box lies below the largest"
         reason = f"{where} ε: use more samples or other epsilons"
-        return Measurement(math.nan, math.nan, Status.REFUSED, error_kind="mcse", reasons=[reason], name=name)
+        return Measurement.refused(reason, error_kind="jackknife", name=name, policy=policy.plain())
 
     def drift(volume: np.ndarray, spread: np.ndarray) -> float:
         return _fit(volume, spread, logs, small, m) - _fit(volume, spread, logs, large, m)
 
-    moved, moved_error = _jackknife(drift, volumes)
+    change, change_error = _jackknife(drift, volumes)
     estimate, error = _jackknife(lambda volume, spread: _fit(volume, spread, logs, small, m), volumes)
-    ideal = np.exp(-estimate * logs) * logs**m  # what one more logarithm would do
-    logarithm = drift(ideal, ideal * spread / mean)
-    left = math.exp(-SLOWEST * (logs[small].mean() - logs[large].mean()))
+    one_more = np.exp(-estimate * logs) * logs**m  # V with one more logarithm
+    logarithm = drift(one_more, one_more * spread / mean)
+    left = math.exp(-policy.slowest_approach * (logs[small].mean() - logs[large].mean()))
     reasons = []
-    if abs(moved) > max(DRIFT_LIMIT * moved_error, SMALL_DRIFT * logarithm):
+    if abs(change) > max(policy.largest_drift * change_error, policy.small_drift * logarithm):
         reasons.append(
-            f"λ still moves by {moved:.2g} between large and small ε: use smaller epsilons or a smaller radius, or say "
-            "the multiplicity if theory knows it"
+            f"λ still moves by {change:.2g} between large and small ε: use smaller epsilons or a smaller radius, or "
+            "pass the multiplicity if theory knows it"
         )
-    elif m > 1 and estimate - _fit(mean, spread, logs, small, 1) < (m - 1) / (4 * logs[small].mean()):
+    elif m > 1 and estimate - _fit(mean, spread, logs, small, 1) < (m - 1) * policy.visible_logarithms / (
+        logs[small].mean()
+    ):
         reasons.append(
             f"the draws do not show the logarithms of multiplicity {m}: use more samples, or smaller epsilons"
         )
     elif multiplicity is None:
-        resolution = logarithm / (2 * DRIFT_LIMIT * moved_error)
+        resolution = logarithm / (2 * policy.largest_drift * change_error)
         if resolution < 1:
             reasons.append(
                 f"too few draws to exclude a logarithm: use {max(2, math.ceil(resolution**-2))} times as many samples, "
-                "or say the multiplicity if theory knows it"
+                "or pass the multiplicity if theory knows it"
             )
     return Measurement(
         estimate,
-        math.hypot(error, moved * left / (1 - left)),
+        math.hypot(error, change * left / (1 - left)),
         Status.REFUSED if reasons else Status.OK,
-        diagnostics={"drift": moved, "drift_error": moved_error, "blocks": len(volumes)},
-        error_kind="mcse",
+        diagnostics={"drift": change, "drift_error": change_error, "blocks": len(volumes)},
+        error_kind="jackknife",
         reasons=reasons,
         name=name,
+        policy=policy.plain(),
     )
 
 
@@ -232,12 +260,15 @@ def _fit(volume: np.ndarray, spread: np.ndarray, logs: np.ndarray, use: np.ndarr
 
     # logarithms can only lower the plain slope, each power of them by about 1/log(1/ε)
     bounds = (slope - 0.02, slope + 0.02) if m == 1 else (slope, slope + (m - 1) * max(0.15, 2 / logs.min()))
-    found = minimize_scalar(misfit, bounds=bounds, method="bounded", options={"xatol": 1e-9})
-    return float(found.x)  # pyright: ignore[reportAttributeAccessIssue]
+    best = minimize_scalar(misfit, bounds=bounds, method="bounded", options={"xatol": 1e-9})
+    return float(best.x)  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def _jackknife(statistic: Callable[[np.ndarray, np.ndarray], float], volumes: np.ndarray) -> tuple[float, float]:
-    """A statistic of the mean volume over blocks and its jackknife standard error."""
+    """A statistic of the mean volume over blocks and its jackknife standard error.
+
+    Not :func:`phasecast.core.statistics.jackknife`: the weights (``spread``) stay those of all blocks.
+    """
     blocks = len(volumes)
     mean, spread = _mean_and_spread(volumes)
     left_out = np.array([statistic((blocks * mean - block) / (blocks - 1), spread) for block in volumes])
@@ -247,14 +278,14 @@ def _jackknife(statistic: Callable[[np.ndarray, np.ndarray], float], volumes: np
 
 def _mean_and_spread(volumes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The mean over blocks and its standard error, at each ε."""
-    return volumes.mean(axis=0), volumes.std(axis=0, ddof=1) / math.sqrt(len(volumes))
+    return volumes.mean(axis=0), standard_error(volumes)
 
 
 def _checked(epsilons: np.ndarray) -> np.ndarray:
-    """Thresholds as an array, all different, positive and in order."""
+    """Thresholds as an array: positive and increasing."""
     array = np.asarray(epsilons, dtype=float)
     if array.ndim != 1 or not (np.all(array > 0) and np.all(np.diff(array) > 0)):
-        raise BadInput("epsilons are not an increasing row of positive numbers", "use np.logspace(-28, -12, 17)")
+        raise BadInput("epsilons must be positive and increasing", "use np.logspace(-28, -12, 17)")
     return array
 
 

@@ -1,13 +1,13 @@
 """How fast do the good parameters become rare? λ of small landscapes, predicted and measured in two ways.
 
 The landscapes of Figure 5 of Cullen et al. 2026 and x²y²: the exact λ and multiplicity beside the λ measured by
-volume scaling and by a ladder of temperatures; and, if you like, a two-parameter problem of your own.
+volume scaling and by temperature quadrature; and, optionally, a problem of your own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
 import numpy as np
 from pydantic import Field, field_validator, model_validator
@@ -15,9 +15,10 @@ from pydantic import Field, field_validator, model_validator
 from phasecast.coefficients.exact.coefficient import Coefficient
 from phasecast.coefficients.small_problems.neighbourhood import RADIUS
 from phasecast.core import user_code
+from phasecast.core.answers import Answer
 from phasecast.core.errors import unknown
 from phasecast.core.problem import Problem
-from phasecast.core.results import Comparison, Measurement, Result, Status, Verdict, show
+from phasecast.core.results import Comparison, Measurement, Status, Verdict, show
 from phasecast.lab.recipe import Captioned, Chunk, Conclusion, Recipe
 from phasecast.lab.spec import Factory, Spec
 from phasecast.lab.tables import Table
@@ -27,7 +28,9 @@ if TYPE_CHECKING:
     import xarray as xr
 
 
-RUNGS = 17  # loss thresholds between the smallest and the largest
+THRESHOLDS = 17  # of V(ε), between the smallest and the largest; by default a decade apart
+Method = Literal["volume", "quadrature"]
+FORMER_NAMES = {"ladder": "quadrature"}  # of methods, in specs and stored runs of earlier releases
 
 
 def _typed(name: str) -> str:
@@ -42,20 +45,29 @@ class ToyLandscapes(Spec):
     """Which landscapes to measure, and how finely."""
 
     landscapes: tuple[str, ...] = Field(
-        tuple(LANDSCAPES), description="which of the known landscapes; x2y4 or x²y⁴, x2y4@(1,0), …; [] for none"
+        tuple(LANDSCAPES), description="known landscapes to measure: x2y4 or x²y⁴, x2y4@(1,0), …; [] for none"
     )
     problem: Factory | None = Field(
         None, description="package.module:factory of a phasecast.Problem of your own, with few parameters"
     )
-    methods: tuple[Literal["volume", "ladder"], ...] = Field(
-        ("volume", "ladder"), min_length=1, description="volume scaling, temperature ladder (two parameters), or both"
+    methods: tuple[Method, ...] = Field(
+        ("volume", "quadrature"),
+        min_length=1,
+        description="volume scaling, temperature quadrature (two parameters), or both",
     )
     radius: float = Field(RADIUS, gt=0, le=RADIUS, description="half-width of the box around the point")
-    samples: int = Field(100_000, ge=100, le=10_000_000, description="draws in a block of volume scaling")
+    samples: int = Field(100_000, ge=100, le=10_000_000, description="draws per block of volume scaling")
     blocks: int = Field(64, ge=20, le=100_000, description="independent blocks, for the error bar")
     epsilon_min: float = Field(1e-28, gt=0, lt=1, description="smallest loss threshold of volume scaling")
     epsilon_max: float = Field(1e-12, gt=0, lt=1, description="largest loss threshold of volume scaling")
-    nodes: int = Field(512, ge=64, le=4096, description="quadrature nodes per side and axis of the ladder")
+    nodes: int = Field(512, ge=64, le=4096, description="quadrature nodes per side and axis")
+
+    @field_validator("methods", mode="before")
+    @classmethod
+    def _renamed(cls, methods: Any) -> Any:
+        if isinstance(methods, str):
+            return FORMER_NAMES.get(methods, methods)
+        return tuple(FORMER_NAMES.get(one, one) for one in methods) if isinstance(methods, list | tuple) else methods
 
     @field_validator("landscapes")
     @classmethod
@@ -70,37 +82,37 @@ class ToyLandscapes(Spec):
     @model_validator(mode="after")
     def _something(self) -> Self:
         if not self.landscapes and self.problem is None:
-            raise ValueError("there is no landscape to measure; name one, or give a problem of your own")
+            raise ValueError("no landscape to measure; name one, or give a problem of your own")
         if self.epsilon_min >= self.epsilon_max:
-            raise ValueError("epsilon_min is not below epsilon_max; give them some decades apart")
+            raise ValueError("epsilon_min must be below epsilon_max; use a range of some decades")
         return self
 
     @property
     def epsilons(self) -> np.ndarray:
-        return np.geomspace(self.epsilon_min, self.epsilon_max, RUNGS)
+        return np.geomspace(self.epsilon_min, self.epsilon_max, THRESHOLDS)
 
 
-def work(spec: ToyLandscapes, state: Any) -> Iterator[Chunk]:
-    """First the ladder, a landscape a chunk; then volume scaling, a block of draws on every landscape a chunk."""
-    from phasecast.coefficients.small_problems.temperature_quadrature import NBETAS, ladder
+def work(spec: ToyLandscapes, state: dict[str, Any] | None) -> Iterator[Chunk]:
+    """First the quadrature, one landscape per chunk; then volume scaling, one block of all landscapes per chunk."""
+    from phasecast.coefficients.small_problems.temperature_quadrature import NBETAS, scaled_losses
     from phasecast.coefficients.small_problems.volume_scaling import volume_sampler
 
     problems = list(_problems(spec).values())
-    climbs = problems if "ladder" in spec.methods else []
+    integrals = problems if "quadrature" in spec.methods else []
     draws = spec.blocks if "volume" in spec.methods else 0
-    total = len(climbs) + draws
+    total = len(integrals) + draws
     done = 0 if state is None else int(state["done"])
     sums = np.zeros((2, len(problems))) if state is None else state["sums"]
-    for problem in climbs[done:]:
-        values, errors = ladder(problem, radius=spec.radius, nbetas=NBETAS, nodes=spec.nodes)
+    for problem in integrals[done:]:
+        values, errors = scaled_losses(problem, radius=spec.radius, nbetas=NBETAS, nodes=spec.nodes)
         done += 1
-        rows = {"ladder": {"llc": values[None], "error": errors[None]}}
+        rows = {"quadrature": {"llc": values[None], "error": errors[None]}}
         yield Chunk({"done": done, "sums": sums}, rows, done, total, ("nβE[L]", float(values[-1])))
     samplers = [
         volume_sampler(p, radius=spec.radius, epsilons=spec.epsilons, samples=spec.samples, seed=spec.seed)
         for p in problems
     ]
-    for block in range(done - len(climbs), draws):
+    for block in range(done - len(integrals), draws):
         volumes = np.stack([sample(block) for sample in samplers])
         done += 1
         sums = sums + np.stack([volumes[:, 0], volumes[:, 0] ** 2])
@@ -120,7 +132,7 @@ def layout(spec: ToyLandscapes) -> Mapping[str, Table]:
 
     names = list(_problems(spec))
     tables = {
-        "ladder": Table(
+        "quadrature": Table(
             "landscape",
             {"llc": ("nbeta",), "error": ("nbeta",)},
             {"landscape": names, "nbeta": NBETAS},
@@ -136,20 +148,34 @@ def layout(spec: ToyLandscapes) -> Mapping[str, Table]:
     return {name: table for name, table in tables.items() if name in spec.methods}
 
 
+class Estimate(NamedTuple):
+    """One λ: of which landscape, by which method, and what theory predicts, if it knows the landscape."""
+
+    landscape: str
+    method: str
+    measured: Measurement
+    predicted: Coefficient | None
+
+    @property
+    def refused(self) -> bool:
+        return self.measured.status is Status.REFUSED
+
+    def answer(self) -> Answer:
+        label = f"λ of {self.landscape}, by {self.method}"
+        result = Comparison(self.predicted, self.measured, name=label) if self.predicted else self.measured
+        return Answer("coefficient", result, label, {"landscape": self.landscape, "method": self.method})
+
+
 def conclude(spec: ToyLandscapes, results: xr.DataTree) -> Conclusion:
-    answers: dict[str, Result] = {}
-    for name, method, measured in _measurements(results):
-        predicted = _prediction(name)
-        title = f"λ of {name}, by {method}"
-        answers[title] = Comparison(predicted, measured, name=title) if predicted else measured
-    verdicts = [str(answer.verdict) for answer in answers.values() if isinstance(answer, Comparison)]
+    answers = [estimate.answer() for estimate in _estimates(results)]
+    verdicts = [str(answer.result.verdict) for answer in answers if isinstance(answer.result, Comparison)]
     agreeing, others = verdicts.count(Verdict.AGREES), sorted(set(verdicts) - {Verdict.AGREES})
     sentences = [f"{agreeing} of {len(verdicts)} measurements agree with the exact λ"] if verdicts else []
     sentences += [f"{verdicts.count(verdict)} {verdict}" for verdict in others]
     sentences += [
-        f"{name} is {answer.status}: {show(answer.estimate, answer.error)}"
-        for name, answer in answers.items()
-        if isinstance(answer, Measurement)
+        f"{answer.label} is {answer.result.status}: {show(answer.result.estimate, answer.result.error)}"
+        for answer in answers
+        if isinstance(answer.result, Measurement)
     ]
     return Conclusion(answers, "; ".join(sentences) + ".")
 
@@ -157,18 +183,23 @@ def conclude(spec: ToyLandscapes, results: xr.DataTree) -> Conclusion:
 def figures(spec: ToyLandscapes, results: xr.DataTree) -> Mapping[str, Captioned]:
     from phasecast.studies.coefficients import toy_landscapes_figures as draw
 
-    found = list(_measurements(results))
-    drawn = {"coefficients": draw.coefficients([(name, _prediction(name), method, m) for name, method, m in found])}
-    refused = {(name, method) for name, method, m in found if m.status is Status.REFUSED}
-    if "volume" in results:
-        hollow = {name for name, method in refused if method == "volume"}
-        drawn["volumes"] = draw.volumes(results["volume"].to_dataset(), hollow)
-    if "ladder" in results:
-        hollow = {name for name, method in refused if method == "ladder"}
-        rungs = results["ladder"].to_dataset()
-        predictions = [_prediction(str(name)) for name in rungs["landscape"].values]
-        drawn["ladder"] = draw.ladder(rungs, predictions, hollow)
+    estimates, tables = list(_estimates(results)), _tables(results)
+    drawn = {"coefficients": draw.coefficients(estimates)}
+
+    def hollow(method: str) -> set[str]:
+        return {estimate.landscape for estimate in estimates if estimate.method == method and estimate.refused}
+
+    if "volume" in tables:
+        drawn["volumes"] = draw.volumes(tables["volume"], hollow("volume"))
+    if "quadrature" in tables:
+        node = tables["quadrature"]
+        predictions = [_prediction(str(name)) for name in node["landscape"].values]
+        drawn["quadrature"] = draw.scaled_losses(node, predictions, hollow("quadrature"))
     return drawn
+
+
+def _tables(results: xr.DataTree) -> dict[str, xr.Dataset]:
+    return {FORMER_NAMES.get(name, name): node.to_dataset() for name, node in results.children.items()}
 
 
 def _problems(spec: ToyLandscapes) -> dict[str, Problem]:
@@ -185,20 +216,21 @@ def _prediction(name: str) -> Coefficient | None:
     return of_landscape(LANDSCAPES[name]) if name in LANDSCAPES else None
 
 
-def _measurements(results: xr.DataTree) -> Iterator[tuple[str, str, Measurement]]:
-    """Name, method and λ of every landscape; the multiplicity is theory's where theory knows it."""
-    from phasecast.coefficients.small_problems.temperature_quadrature import fit_ladder
+def _estimates(results: xr.DataTree) -> Iterator[Estimate]:
+    """λ of every landscape by every method; the multiplicity is given to volume scaling if theory knows it."""
+    from phasecast.coefficients.small_problems.temperature_quadrature import extrapolate
     from phasecast.coefficients.small_problems.volume_scaling import fit_volume
 
-    nodes = {name: node.to_dataset() for name, node in results.children.items()}
-    for index, name in enumerate(map(str, next(iter(nodes.values()))["landscape"].values)):
+    tables = _tables(results)
+    for index, name in enumerate(map(str, next(iter(tables.values()))["landscape"].values)):
         predicted = _prediction(name)
-        if (volume := nodes.get("volume")) is not None:
+        if (volume := tables.get("volume")) is not None:
             multiplicity = predicted.multiplicity if predicted else None
-            yield name, "volume", fit_volume(volume["V"].values[:, index], volume["epsilon"].values, multiplicity)
-        if (rungs := nodes.get("ladder")) is not None:
-            values, errors = rungs["llc"].values[index], rungs["error"].values[index]
-            yield name, "ladder", fit_ladder(values, errors, rungs["nbeta"].values)
+            measured = fit_volume(volume["V"].values[:, index], volume["epsilon"].values, multiplicity)
+            yield Estimate(name, "volume", measured, predicted)
+        if (scaled := tables.get("quadrature")) is not None:
+            values, errors = scaled["llc"].values[index], scaled["error"].values[index]
+            yield Estimate(name, "quadrature", extrapolate(values, errors, scaled["nbeta"].values), predicted)
 
 
 RECIPE = Recipe(

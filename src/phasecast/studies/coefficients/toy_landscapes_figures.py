@@ -1,4 +1,4 @@
-"""Figures of the toy landscapes: the coefficients, the volumes, the ladder."""
+"""Which figures show λ of the toy landscapes? The coefficients, the volumes, and nβ E[L − L*] as nβ grows."""
 
 from __future__ import annotations
 
@@ -8,46 +8,48 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
 from phasecast.coefficients.exact.coefficient import Coefficient
-from phasecast.core.results import Measurement, Status
+from phasecast.core.results import Measurement
+from phasecast.core.statistics import standard_error
+from phasecast.figures.drawing import COLOURS, EXACT, MARKERS, blank
 from phasecast.lab.recipe import Captioned
 
 if TYPE_CHECKING:
     import xarray as xr
 
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#888888")  # Okabe and Ito
-MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+    from phasecast.studies.coefficients.toy_landscapes import Estimate
+
+LABELS = {"volume": "volume scaling", "quadrature": "temperature quadrature"}
+GREY = EXACT["color"]
+WIDTH, HEIGHT = 8.0, 4.0  # inches
 
 
-LABELS = {"volume": "volume scaling", "ladder": "temperature ladder"}
-
-
-def coefficients(rows: Sequence[tuple[str, Coefficient | None, str, Measurement]]) -> Captioned:
-    """λ predicted and measured, a line a landscape; and how far apart they are, in standard errors."""
-    names = list(dict.fromkeys(name for name, *_ in rows))
-    figure = Figure(figsize=(8.0, 1.5 + 0.42 * len(names)), layout="constrained")
-    left, right = figure.subplots(1, 2, sharey=True, width_ratios=(3, 2))
-    right.axvspan(-3, 3, color="#888888", alpha=0.18, lw=0, label="agrees")
-    for name, predicted, method, measured in rows:
-        row, place = names.index(name), list(LABELS).index(method)
-        height = row + (-0.14, 0.14)[place]
-        estimate, error = float(np.asarray(measured.estimate)), float(np.asarray(measured.error))
-        look = {
-            "fmt": MARKERS[place],
-            "color": COLOURS[place],
-            "mfc": "none" if measured.status is Status.REFUSED else COLOURS[place],
+def coefficients(estimates: Sequence[Estimate]) -> Captioned:
+    """λ predicted and measured, one line per landscape; and their distance in standard errors."""
+    names = list(dict.fromkeys(estimate.landscape for estimate in estimates))
+    figure, ((left, right),) = blank(
+        1, 2, width=WIDTH, height=1.5 + 0.42 * len(names), sharey=True, width_ratios=(3, 2)
+    )
+    right.axvspan(-3, 3, color=GREY, alpha=0.18, lw=0, label="agrees")
+    for estimate in estimates:
+        row, column = names.index(estimate.landscape), list(LABELS).index(estimate.method)
+        height = row + (-0.14, 0.14)[column]
+        value, error = _numbers(estimate.measured)
+        style = {
+            "fmt": MARKERS[column],
+            "color": COLOURS[column],
+            "mfc": "none" if estimate.refused else COLOURS[column],
             "ms": 5,
             "capsize": 3,
-            "label": LABELS[method],
+            "label": LABELS[estimate.method],
         }
-        left.errorbar(estimate, height, xerr=error, **look)
-        if predicted is not None:
-            exact = float(predicted.value)
-            left.plot([exact] * 2, [row - 0.4, row + 0.4], "--", color="#888888", lw=1.5, label="exact λ")
+        left.errorbar(value, height, xerr=error, **style)
+        if estimate.predicted is not None:
+            exact = float(estimate.predicted)
+            left.plot([exact] * 2, [row - 0.4, row + 0.4], **EXACT, label="exact λ")
             if error > 0:
-                right.errorbar((estimate - exact) / error, height, xerr=1, **look)
+                right.errorbar((value - exact) / error, height, xerr=1, **style)
     left.set_yticks(range(len(names)), names)
     left.set_ylim(len(names) - 0.4, -0.6)
     left.set_xlim(left=0)
@@ -57,23 +59,27 @@ def coefficients(rows: Sequence[tuple[str, Coefficient | None, str, Measurement]
     figure.legend(*_handles(left, right), loc="outside upper center", ncols=4)
     return Captioned(
         figure,
-        "λ of each landscape. Left: exact (dashed) and measured, with bars of one standard error; where no bar shows, "
-        "it is smaller than the marker. Right: their distance in standard errors. Hollow: refused.",
+        "λ of each landscape. Left: exact (dashed) and measured, with bars of one standard error; a bar that does not "
+        "show is smaller than the marker. Right: their distance in standard errors. Hollow: refused.",
     )
+
+
+def _numbers(measured: Measurement) -> tuple[float, float]:
+    """Estimate and error, of a refused measurement too."""
+    return float(np.asarray(measured.estimate)), float(np.asarray(measured.error))
 
 
 def _handles(*axes: Axes) -> tuple[list[Any], list[str]]:
     """Legend entries of several axes, each name once."""
-    found = {label: handle for one in axes for handle, label in zip(*one.get_legend_handles_labels(), strict=True)}
-    return list(found.values()), list(found)
+    entries = {label: handle for one in axes for handle, label in zip(*one.get_legend_handles_labels(), strict=True)}
+    return list(entries.values()), list(entries)
 
 
 def volumes(node: xr.Dataset, hollow: set[str]) -> Captioned:
     """V(ε) on logarithmic axes; its slope is λ."""
-    figure = Figure(figsize=(8.0, 4.0), layout="constrained")
-    axes = figure.add_subplot()
+    figure, ((axes,),) = blank(width=WIDTH, height=HEIGHT)
     values = node["V"].values
-    mean, spread = values.mean(axis=0), values.std(axis=0, ddof=1) / np.sqrt(len(values))
+    mean, spread = values.mean(axis=0), standard_error(values)
     epsilons = node["epsilon"].values
     for index, name in enumerate(node["landscape"].values):
         axes.errorbar(
@@ -99,10 +105,9 @@ def volumes(node: xr.Dataset, hollow: set[str]) -> Captioned:
     )
 
 
-def ladder(node: xr.Dataset, predictions: Sequence[Coefficient | None], hollow: set[str]) -> Captioned:
-    """nβ E[L] along the ladder, with the exact values."""
-    figure = Figure(figsize=(8.0, 4.0), layout="constrained")
-    axes = figure.add_subplot()
+def scaled_losses(node: xr.Dataset, predictions: Sequence[Coefficient | None], hollow: set[str]) -> Captioned:
+    """nβ E[L − L*] as nβ grows, with the exact values."""
+    figure, ((axes,),) = blank(width=WIDTH, height=HEIGHT)
     nbetas = node["nbeta"].values
     for index, name in enumerate(node["landscape"].values):
         axes.plot(
@@ -117,7 +122,7 @@ def ladder(node: xr.Dataset, predictions: Sequence[Coefficient | None], hollow: 
         )
     exact = [p.value for p in predictions if p is not None]
     for value in sorted({v for v in exact if isinstance(v, Fraction)}):
-        axes.axhline(float(value), ls="--", color="#888888", lw=1)
+        axes.axhline(float(value), **EXACT)
         axes.annotate(f"λ = {value}", (1, float(value)), xycoords=("axes fraction", "data"), xytext=(-4, 2),
                       textcoords="offset points", ha="right", va="bottom", fontsize=8)  # fmt: skip
     axes.set_xscale("log")
@@ -127,6 +132,6 @@ def ladder(node: xr.Dataset, predictions: Sequence[Coefficient | None], hollow: 
     figure.legend(loc="outside upper center", ncols=4)
     return Captioned(
         figure,
-        "nβ E[L − L*] on a quadrature grid rises to λ (dashed) as nβ grows: like a power of nβ where the multiplicity "
-        "is one, but only like 1/log nβ where it is two (x²y²). The table has the limit nβ → ∞.",
+        "nβ E[L − L*] on a quadrature grid rises to λ (dashed) as nβ grows: like a power of nβ if the multiplicity "
+        "is one, but only like 1/log nβ if it is two (x²y²). The table has the limit nβ → ∞.",
     )
