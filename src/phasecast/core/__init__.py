@@ -1,4 +1,4 @@
-"""The words everything else is said in: problems, predictions, measurements, comparisons, claims, errors."""
+"""Types shared by everything: problems, predictions, measurements, comparisons, answers, policies, claims, errors."""
 
 from phasecast.core.claim import Claim, ClaimVerdict, Finding, RecipeCheck
 from phasecast.core.precision import float64

@@ -36,7 +36,7 @@ MOST_DIRECTIONS = 1200  # of all units, up to which the curvature is diagonalise
 
 
 @dataclass(frozen=True)
-class DecayPolicy(Policy):
+class ExplicitDecayPolicy(Policy):
     """How wide the explicit decay is, and from which start on it is refused.
 
     What is left out is at most c√ε₀ relative to ε, with c = max(third_order, growth·M), and leak·(Mε₀)² beside it.
@@ -53,7 +53,7 @@ class DecayPolicy(Policy):
     )
 
 
-POLICY = DecayPolicy()
+POLICY = ExplicitDecayPolicy()
 
 
 def asymptotic_rates(teachers: int, spectrum: Spectrum, lr: float) -> tuple[np.ndarray, np.ndarray]:

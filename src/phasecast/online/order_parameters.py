@@ -144,8 +144,8 @@ class OrderParameters(Result):
                 "use |R|² ≤ QT in every mode",
             )
         rank = max(int(np.max(np.sum(values > 1e-13 * largest, axis=1))), 1)
-        kept = vectors[:, :, -rank:] * np.sqrt(np.clip(values[:, None, -rank:], 0, None)) * scale[:, None]
-        return kept[:, :students], kept[:, students:]
+        roots = vectors[:, :, -rank:] * np.sqrt(np.clip(values[:, None, -rank:], 0, None)) * scale[:, None]
+        return roots[:, :students], roots[:, students:]
 
     def plain(self) -> dict[str, Any]:
         return {"R": self.R.tolist(), "Q": self.Q.tolist(), "T": self.T.tolist()}

@@ -13,7 +13,7 @@ import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypedDict, Unpack
 
 import jax
 import jax.numpy as jnp
@@ -47,45 +47,83 @@ class SGDPolicy(Policy):
 POLICY = SGDPolicy()
 
 
+class DataOptions(TypedDict, total=False):
+    """Options of :func:`simulate_data`.
+
+    sigma: standard deviation of the student's first weights; defaults to 0.01.
+    seeds: how many (0, 1, …), or a list; a seed draws the examples and, without ``weights``, student and teacher.
+        Defaults to 1.
+    activation: of the hidden units; defaults to "erf" for Gaussian inputs and to "linear" for data.
+    trained: only the first N_l coordinates of the students move; defaults to all.
+    """
+
+    sigma: float
+    seeds: int | Sequence[int]
+    activation: Activation
+    trained: int | None
+
+
+class SGDOptions(DataOptions, total=False):
+    """Options of :func:`simulate`: those of :func:`simulate_data`, and
+
+    weights: J (K, N) and B (M, N) to start all seeds from; defaults to random weights.
+    rotated: coordinates are those of the data, with the covariance that ``spectrum`` comes from; by default they are
+        along its eigenvectors, the largest eigenvalue first.
+    """
+
+    weights: tuple[ArrayLike, ArrayLike] | None
+    rotated: bool
+
+
+@dataclass(frozen=True)
+class _DataDefaults:
+    sigma: float = 0.01
+    seeds: int | Sequence[int] = 1
+    activation: Activation = "linear"
+    trained: int | None = None
+
+    @property
+    def numbers(self) -> list[int]:
+        if isinstance(self.seeds, int):
+            return list(range(whole_number("seeds", self.seeds, 1)))
+        return list(self.seeds)
+
+
+@dataclass(frozen=True)
+class _SGDDefaults(_DataDefaults):
+    activation: Activation = "erf"
+    weights: tuple[ArrayLike, ArrayLike] | None = None
+    rotated: bool = False
+
+
 def simulate(
     students: int,
     teachers: int,
     spectrum: Spectrum,
     lr: float,
     alphas: ArrayLike,
-    *,  # wide signature: each keyword is one documented property of an experiment, with a default
+    *,
     inputs: int,
-    sigma: float = 0.01,
-    seeds: int | Sequence[int] = 1,
-    activation: Activation = "erf",
-    trained: int | None = None,
-    weights: tuple[ArrayLike, ArrayLike] | None = None,
-    rotated: bool = False,
+    **options: Unpack[SGDOptions],
 ) -> list[Curve]:
     """One-pass SGD on Gaussian inputs, one curve per seed, seeds vmapped; training in float32.
 
-    Parameters
-    ----------
-    seeds: how many (0, 1, …), or a list; a seed draws the examples and, without ``weights``, student and teacher.
-    trained: only the first N_l coordinates of the students move.
-    weights: J (K, N) and B (M, N) to start all seeds from.
-    rotated: coordinates are those of the data, with the covariance that ``spectrum`` was made from; otherwise they are
-        along its eigenvectors, the largest eigenvalue first.
+    ``inputs`` is N, a multiple of the modes; the keywords are described at :class:`SGDOptions`.
     """
-    grid = check_alphas(alphas)
-    numbers = list(range(whole_number("seeds", seeds, 1))) if isinstance(seeds, int) else list(seeds)
+    grid, chosen = check_alphas(alphas), _SGDDefaults(**options)
+    numbers, activation = chosen.numbers, chosen.activation
     _check(lr, activation, grid, inputs)
     values = np.repeat(spectrum.eigenvalues, spectrum.inputs_per_mode(inputs))
-    if weights is None:
-        drawn = [draw_weights(students, teachers, inputs, sigma, number) for number in numbers]
+    if chosen.weights is None:
+        drawn = [draw_weights(students, teachers, inputs, chosen.sigma, number) for number in numbers]
     else:
-        drawn = [tuple(np.atleast_2d(np.asarray(part, dtype=float)) for part in weights)] * len(numbers)
+        drawn = [tuple(np.atleast_2d(np.asarray(part, dtype=float)) for part in chosen.weights)] * len(numbers)
         if drawn[0][0].shape != (students, inputs) or drawn[0][1].shape != (teachers, inputs):
             raise BadInput(f"weights of shapes {drawn[0][0].shape} and {drawn[0][1].shape}", "use (K, N) and (M, N)")
-    mask = _mask(trained, inputs)
-    if rotated and spectrum.basis is None:
+    mask = _mask(chosen.trained, inputs)
+    if chosen.rotated and spectrum.basis is None:
         raise BadInput("this spectrum has no basis to rotate to", "make it with Spectrum.from_covariance")
-    basis = spectrum.basis if rotated else None
+    basis = spectrum.basis if chosen.rotated else None
     mix = np.sqrt(values) if basis is None else (basis * np.sqrt(values)) @ basis.T
     J = jnp.asarray(np.stack([j for j, _ in drawn]), jnp.float32)
     B = jnp.asarray(np.stack([b for _, b in drawn]), jnp.float32)
@@ -103,24 +141,16 @@ def simulate(
 
 
 def simulate_data(
-    data: ArrayLike,
-    students: int,
-    teachers: int,
-    lr: float,
-    alphas: ArrayLike,
-    *,  # wide signature: the keywords of simulate, for rows of data
-    sigma: float = 0.01,
-    seeds: int | Sequence[int] = 1,
-    activation: Activation = "linear",
-    trained: int | None = None,
+    data: ArrayLike, students: int, teachers: int, lr: float, alphas: ArrayLike, **options: Unpack[DataOptions]
 ) -> list[Curve]:
     """One-pass SGD on the rows of a data matrix, each used once in an order drawn by the seed.
 
     Rows are centred, rotated to their principal axes (the first ``trained`` of which learn) and scaled to a mean
     variance of one. ε is that of the sample covariance: exact for a linear network, and for erf units what it would be
-    if the data were Gaussian.
+    if the data were Gaussian. The keywords are described at :class:`DataOptions`.
     """
-    grid = check_alphas(alphas)
+    grid, chosen = check_alphas(alphas), _DataDefaults(**options)
+    activation = chosen.activation
     spectrum = Spectrum.from_data(data)
     rows = np.asarray(data, dtype=float)
     rows = (rows - rows.mean(axis=0)) @ spectrum.basis / np.sqrt(spectrum.scale)
@@ -132,18 +162,17 @@ def simulate_data(
             f"α = {grid[-1]:g} needs {counts[-1]} examples, the data has {len(rows)}",
             f"stop at α = {len(rows) / inputs:.3g}, so that each is used once",
         )
-    numbers = list(range(whole_number("seeds", seeds, 1))) if isinstance(seeds, int) else list(seeds)
-    mask, curves = _mask(trained, inputs), []
-    for number in numbers:
-        first, B = draw_weights(students, teachers, inputs, sigma, number)
+    mask, curves = _mask(chosen.trained, inputs), []
+    for number in chosen.numbers:
+        first, B = draw_weights(students, teachers, inputs, chosen.sigma, number)
         order = np.random.default_rng([number, 1]).permutation(len(rows))
         J, at, states = jnp.asarray(first, jnp.float32), 0, []
         for count in counts:
             for begin in range(at, int(count), BLOCK):
-                chosen = rows[order[begin : min(begin + BLOCK, int(count))]]
+                batch = rows[order[begin : min(begin + BLOCK, int(count))]]
                 padded = np.zeros((BLOCK, inputs))
-                padded[: len(chosen)] = chosen
-                active = jnp.arange(BLOCK) < len(chosen)
+                padded[: len(batch)] = batch
+                active = jnp.arange(BLOCK) < len(batch)
                 examples = jnp.asarray(padded, jnp.float32)
                 J = _block_once(J, jnp.asarray(B, jnp.float32), examples, active, mask, lr, activation=activation)
             at = int(count)

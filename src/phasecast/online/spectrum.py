@@ -171,21 +171,20 @@ class Spectrum:
 
     def figure(self) -> Figure:
         """The eigenvalues over their rank on logarithmic axes, with the fitted power law dashed."""
-        from matplotlib.figure import Figure
+        from phasecast.figures.drawing import COLOURS, blank, legend
 
-        figure = Figure(figsize=(5.0, 3.6), layout="constrained")
-        axes = figure.add_subplot()
+        figure, ((axes,),) = blank(width=5.0, height=3.6)
         ranks = np.arange(1, self.modes + 1)
-        axes.loglog(ranks, self.eigenvalues, "o", ms=3, color="#0072B2", label="eigenvalues")
+        axes.loglog(ranks, self.eigenvalues, "o", ms=3, color=COLOURS[0], label="eigenvalues")
         if self.modes >= FEWEST_TO_FIT:
-            found = self.fit()
-            line = ranks[found.first - 1 : found.last]
-            anchor = np.log(self.eigenvalues[line - 1]) + (1 + found.exponent) * np.log(line)
-            label = f"β = {found.exponent:.3f} (ranks {found.first} to {found.last})"
-            axes.loglog(line, np.exp(anchor.mean()) * line ** -(1 + found.exponent), "--", color="#D55E00", label=label)
+            fit = self.fit()
+            line = ranks[fit.first - 1 : fit.last]
+            anchor = np.log(self.eigenvalues[line - 1]) + (1 + fit.exponent) * np.log(line)
+            label = f"β = {fit.exponent:.3f} (ranks {fit.first} to {fit.last})"
+            axes.loglog(line, np.exp(anchor.mean()) * line ** -(1 + fit.exponent), "--", color=COLOURS[1], label=label)
         axes.set_xlabel("rank l")
         axes.set_ylabel("eigenvalue λ")
-        axes.legend()
+        legend(axes)
         return figure
 
     def plain(self) -> dict[str, Any]:

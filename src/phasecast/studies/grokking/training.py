@@ -18,7 +18,7 @@ from phasecast.core.answers import Answer
 from phasecast.core.errors import BadInput
 from phasecast.core.results import Comparison, Measurement, Prediction, Status
 from phasecast.grokking.analysis.checkpoint_measures import OBSERVED, observe
-from phasecast.grokking.analysis.curves import crossings, effective_width, grokking_severity
+from phasecast.grokking.analysis.curves import POLICY, crossings, effective_width, grokking_severity
 from phasecast.grokking.analysis.timeline import Timeline, narrate, timeline
 from phasecast.grokking.networks import Network, Params, mlp, quadratic, transformer
 from phasecast.grokking.tasks import Task, split, task
@@ -33,6 +33,11 @@ from phasecast.studies.grokking.trainings import REFUSED, STATUSES
 if TYPE_CHECKING:
     import xarray as xr
 
+REACHED = {
+    "train99": f"step of training accuracy {POLICY.memorised:g}",
+    "val50": f"step of validation accuracy {POLICY.half:g}",
+    "val95": f"step of validation accuracy {POLICY.generalised:g}",
+}
 SMALLEST_RIDGE = 1e-9  # per training row, if the weight decay is smaller: the ridge solution needs a positive one
 MEASURED = ("value", "error", "status", "paper_value", "paper_error")
 CHAINS = 4
@@ -244,12 +249,12 @@ def conclude(spec: Grokking, results: xr.DataTree) -> Conclusion:
             f"try a smaller learning rate than {spec.lr:g}"
         )
         loss = Measurement.refused(reason, error_kind="exact", name="final training loss")
-        answers.append(Answer("training-loss", loss, "training"))
+        answers.append(Answer("training-loss", loss, "final training loss"))
     for name, time in times.items():
         if time is not None:
             first = Measurement(time, spec.log_every / 2, error_kind="resolution", name=f"step of {name}")
-            answers.append(Answer(name, first, name))
-    answers.append(Answer("gsm", severity, "gsm"))
+            answers.append(Answer(name, first, REACHED[name]))
+    answers.append(Answer("gsm", severity, "grokking severity GSM"))
     numbers: dict[str, float | int | None] = {
         **times,
         "gsm": float(severity) if severity.status is Status.OK else None,
@@ -266,11 +271,13 @@ def conclude(spec: Grokking, results: xr.DataTree) -> Conclusion:
     if changes is not None:
         for name in changes.transitions:
             if (change := changes.when(name)) is not None:
-                answers.append(Answer("transition", change, f"transition of {change.name}", {"curve": name}))
+                answers.append(Answer("transition", change, f"step at which {change.name} changed", {"curve": name}))
         numbers |= _numbers_of(results["llc"].to_dataset())
         answers += _beside_theory(spec, results, alive)
         if changes.mirrored is not None and changes.mirrored.status is not Status.REFUSED:
-            answers.append(Answer("mirror-correlation", changes.mirrored, "ρ of λ̂ and validation loss"))
+            answers.append(
+                Answer("mirror-correlation", changes.mirrored, "rank correlation ρ of λ̂ and validation loss")
+            )
     return Conclusion(answers, narrate(numbers, changes, f"the rule ({spec.task})"), numbers)
 
 

@@ -7,7 +7,7 @@ of it, or on a user's own data.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Literal, Self, TypedDict
+from typing import TYPE_CHECKING, Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
     from phasecast.online import Spectrum
-    from phasecast.online.dynamics import Activation
+    from phasecast.online.sgd import DataOptions
 
 
 class LinearFeatures(Spec):
@@ -73,7 +73,7 @@ def work(spec: LinearFeatures, state: PyTree) -> Iterator[Chunk]:
     seeds = range(spec.seed, spec.seed + spec.draws)
     for done in range(0 if state is None else int(state["done"]), len(spec.trained)):
         trained = spec.trained[done]
-        given: _Training = {"sigma": spec.sigma, "seeds": seeds, "activation": "linear", "trained": trained}
+        given: DataOptions = {"sigma": spec.sigma, "seeds": seeds, "activation": "linear", "trained": trained}
         if rows is not None:
             runs = online.simulate_data(rows, 1, 1, spec.lr, spec.alphas, **given)
         else:
@@ -89,13 +89,6 @@ def work(spec: LinearFeatures, state: PyTree) -> Iterator[Chunk]:
         row = {"trained": trained, "eps": mean, "error": error, "predicted": predicted}
         filled = {"curves": {name: np.asarray(value)[None] for name, value in row.items()}}
         yield Chunk({"done": done + 1}, filled, done + 1, len(spec.trained), ("ε", float(mean[-1])))
-
-
-class _Training(TypedDict):
-    sigma: float
-    seeds: range
-    activation: Activation
-    trained: int
 
 
 def _covariance(spec: LinearFeatures, spectrum: Spectrum) -> np.ndarray:

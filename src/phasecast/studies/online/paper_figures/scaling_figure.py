@@ -7,13 +7,14 @@ One recipe with a plan per figure: the paper's settings with ``scale="paper"``, 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
 
 from phasecast.core.answers import Answers
 from phasecast.core.results import Verdict
+from phasecast.core.types import PyTree
 from phasecast.lab.recipe import Captioned, Chunk, Conclusion, Recipe
 from phasecast.lab.spec import DataFile, Spec
 from phasecast.lab.tables import Table
@@ -87,7 +88,7 @@ def plan_of(spec: ScalingFigure, features: int) -> Plan:
     return figures_of_the_paper()[spec.figure](Settings(spec.scale == "paper", spec.seed, data, features))
 
 
-def work(spec: ScalingFigure, state: Any) -> Iterator[Chunk]:
+def work(spec: ScalingFigure, state: PyTree) -> Iterator[Chunk]:
     """One piece of the figure per chunk."""
     from phasecast import online
 
