@@ -54,7 +54,7 @@ def _draw(panel: Axes, place: int, row: Row) -> None:
         colour = COLOURS[0]
         panel.errorbar(
             place,
-            float(measurement),
+            float(np.asarray(measurement.estimate)),  # also of a refused one, drawn hollow
             yerr=float(np.asarray(measurement.error)),
             fmt="o",
             color=colour,
