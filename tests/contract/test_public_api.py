@@ -46,7 +46,7 @@ NAMES = {
     "phasecast.claims": "Claim ClaimVerdict Finding RecipeCheck Verification all_claims check_of find verify",
     "phasecast.lab": "Answer Answers Captioned Chunk Conclusion DataFile Factory LocalEngine RECIPES Recipe Run Spec "
     "Store Sweep Swept Table find_recipe load make_sweep read_sweep resume run sweep",
-    "phasecast.torch": "llc load",
+    "phasecast.torch": "Problem llc llc_trajectory load",
     "phasecast.report": "competing_basins write write_sweep",
 }
 

@@ -9,7 +9,7 @@ import pytest
 
 from phasecast.core.errors import BadInput
 from phasecast.core.results import Status, Verdict
-from phasecast.grokking.analysis.decay_fits import decay_law, straight_line
+from phasecast.grokking.analysis.decay_fits import DecayPolicy, decay_law, straight_line
 from phasecast.lab import run
 
 RATES = np.geomspace(1e-3, 2e-2, 8)
@@ -43,6 +43,15 @@ def test_points_that_do_not_decide_are_undecided():
     found = decay_law(narrow, narrow**-0.5 * noise)
     assert found.law == "undecided"
     assert found.status is Status.WARNING
+
+
+def test_the_error_of_a_decay_law_is_a_jackknife_and_its_policy_is_recorded():
+    law = decay_law(RATES, 0.01 * RATES**-0.5 * np.exp(0.03 * np.random.default_rng(5).standard_normal(8)))
+    assert law.error_kind == "jackknife"
+    assert law.policy["clear_difference"] == 4.0
+    stricter = decay_law(RATES, 0.01 * RATES**-0.5, policy=DecayPolicy(fewest_points=9))
+    assert stricter.status is Status.REFUSED
+    assert "at least 9" in stricter.reasons[0]
 
 
 def test_few_points_are_refused_and_logarithms_need_positive_numbers():

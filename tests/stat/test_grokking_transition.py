@@ -10,7 +10,14 @@ import pytest
 from phasecast.core.errors import BadInput
 from phasecast.core.results import Result, Status
 from phasecast.grokking.analysis.mirroring import mirror_correlation
-from phasecast.grokking.analysis.transition import Transition, fall_after_peak, in_order, transition
+from phasecast.grokking.analysis.timeline import narrate, timeline
+from phasecast.grokking.analysis.transition import (
+    Transition,
+    TransitionPolicy,
+    fall_after_peak,
+    in_order,
+    transition,
+)
 
 
 def sigmoid(x: np.ndarray, place: float, width: float) -> np.ndarray:
@@ -158,3 +165,67 @@ def test_noise_of_the_first_curve_enters_the_error():
 
 def test_a_constant_curve_cannot_be_mirrored():
     assert mirror_correlation(TIMES, np.ones(30), TIMES, hump(LOG)).status is Status.REFUSED
+
+
+def test_errors_say_what_they_are_over_and_results_record_what_judged_them():
+    change = transition(TIMES, sigmoid(LOG, 5, 0.3) + 0.05 * sticky_noise(0, 30))
+    rho = mirror_correlation(TIMES, hump(LOG), TIMES, hump(LOG))
+    assert change.error_kind == rho.error_kind == "bootstrap"
+    assert change.policy["name"] == "TransitionPolicy"
+    assert rho.policy["fewest_points"] == 8
+
+
+def test_a_stricter_policy_refuses_what_the_usual_one_finds():
+    curve = sigmoid(LOG, 5, 0.3) + 0.1 * sticky_noise(0, 30)
+    assert transition(TIMES, curve).status is Status.OK
+    strict = transition(TIMES, curve, policy=TransitionPolicy(widest_interval=1e-3))
+    assert "may be anywhere" in strict.reasons[0]
+    assert strict.policy["widest_interval"] == 1e-3
+    with pytest.raises(BadInput, match="at least 40"):
+        transition(TIMES, curve, policy=TransitionPolicy(fewest_points=40))
+
+
+def training_that_groks(seed: int = 0) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """Curves of a training that memorises at e³ and generalises at e⁷, where λ̂ and the number of units fall."""
+    rise = {place: sigmoid(LOG, place, 0.2) for place in (3, 7)}
+    noise = [0.01 * sticky_noise(seed + number, 30) for number in range(4)]
+    curves = {
+        "step": TIMES,
+        "train_accuracy": np.clip(rise[3] + noise[0], 0, 1),
+        "validation_accuracy": np.clip(rise[7] + noise[1], 0, 1),
+        "validation_loss": rise[3] - rise[7],
+    }
+    llc = {"step": TIMES, "value": 100 * (1 + rise[3] - 0.8 * rise[7] + noise[2]), "error": np.ones(30)}
+    return curves, {"step": TIMES, "k_eff": 128 - 84 * rise[7] + 100 * noise[3]}, {**llc, "usable": np.ones(30)}
+
+
+def test_the_changes_of_a_training_are_found_in_their_order():
+    changes = timeline(*training_that_groks())
+    assert changes.order.names[0] == "training accuracy"
+    assert changes.order.pairs[0] == "before"
+    for name, place in (("train_accuracy", 3), ("validation_accuracy", 7), ("k_eff", 7), ("llc", 7)):
+        change = changes.when(name)
+        assert change is not None
+        assert change.low < math.exp(place) < change.high
+    assert changes.mirrored is not None
+    assert float(changes.mirrored) > 0.8
+
+
+def test_a_curve_without_a_change_is_left_out_and_named():
+    curves, checkpoints, llc = training_that_groks()
+    changes = timeline(curves, {**checkpoints, "flat": sticky_noise(9, 30)}, llc)
+    assert changes.when("flat") is None
+    assert "flat" in changes.order.refused
+    assert timeline(curves).mirrored is None
+
+
+def test_the_paragraph_about_a_training_has_its_numbers():
+    numbers = {"train99": 60, "val95": 1500, "gsm": 0.2, "train_accuracy": 1.0, "val_accuracy": 1.0, "steps": 6000}
+    numbers |= {"diverged": None, "k_eff": 44, "width": 128, "llc_peak": 580.0, "llc_last": 530.0}
+    words = narrate(numbers, timeline(*training_that_groks()))
+    for part in ("memorised its training rows by step 60", "by step 1500, 25 times later", "44 of 128 hidden units"):
+        assert part in words
+    assert "the rule needs fewer than memorising the answers did" in words
+    assert "needs fewer" not in narrate({**numbers, "llc_last": 600.0}, timeline(*training_that_groks()))
+    assert "diverged" in narrate({**numbers, "diverged": 20})
+    assert "had not learned the rule by step 6000" in narrate({**numbers, "val95": None, "val_accuracy": 0.1})

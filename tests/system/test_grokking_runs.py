@@ -14,7 +14,9 @@ import pytest
 from conftest import answer_of, python_path
 from phasecast.grokking import effective_width, quadratic, train
 from phasecast.grokking import task as make_task
+from phasecast.grokking.analysis.timeline import timeline
 from phasecast.lab import Store, find_recipe, load, run
+from phasecast.studies.grokking import training as study
 
 TINY = find_recipe("grokking").tiny
 NUMBERS = {"train99", "val50", "val95", "gsm", "k_eff", "train_accuracy", "val_accuracy"}
@@ -144,13 +146,19 @@ def test_a_training_killed_twice_gives_the_same_bits(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.bare
-def test_the_learning_coefficient_is_sampled_on_the_training_rows_at_every_checkpoint(store):
+def test_the_learning_coefficient_is_sampled_on_the_training_rows_at_every_checkpoint(store, monkeypatch):
     settings = {"p": 5, "width": 6, "fraction": 0.7, "lr": 1e-2, "steps": 300, "checkpoints": 2, "llc": True}
     found = run("grokking", settings, store=store, quiet=True)
     sampled = found.results()["llc"].to_dataset()
     assert (sampled["step"].values == found.results()["checkpoints/step"].values).all()
     weights = sum(leaf.size for leaf in quadratic(make_task("addition", 5), 6).init(0).values())
     assert 0 < sampled["value"].values[-1] < weights / 2
+    calls = []
+    study._timeline.cache_clear()
+    monkeypatch.setattr(study, "timeline", lambda *tables: calls.append(tables) or timeline(*tables))
+    found.conclusion()
+    study.figures(found.spec, found.results())
+    assert len(calls) == 1  # bootstraps: once for conclusion, figures and page together
 
 
 @pytest.mark.bare

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,6 +12,8 @@ from hypothesis import strategies as st
 
 from phasecast.core.errors import BadInput, OutsideRegime
 from phasecast.core.precision import float64
+from phasecast.core.results import Status
+from phasecast.features import threshold_search
 from phasecast.features.curvature.curvature_law import CurvatureLaw
 from phasecast.features.curvature.dmft import dmft
 from phasecast.features.curvature.lower_bound import curvature_floor
@@ -24,8 +27,10 @@ from phasecast.features.curvature.quadrature import (
 )
 from phasecast.features.hessian_spectrum import density, hessian_spectrum, stieltjes
 from phasecast.features.outliers import crossing_delta, outlier_set, scalar_threshold, scan
+from phasecast.features.policy import POLICY
 from phasecast.features.setting.network import Network
 from phasecast.features.setting.target import target
+from phasecast.features.threshold import threshold
 
 pytestmark = pytest.mark.bare
 
@@ -326,3 +331,15 @@ def test_one_step_of_a_wide_network():
     for block, law in enumerate(laws):
         for number, values in enumerate((law.G, law.G**2, law.G * law.hard[:, 0] ** 2)):
             agree([draw[block][number] for draw in seen], float(law.mean(values)), 1 / d)
+
+
+def test_a_stricter_policy_turns_an_answer_into_a_warning(monkeypatch):
+    """The policy that judged is recorded with the result, with a reason for every field."""
+    result = threshold("z**2")
+    assert result.status is Status.OK
+    assert result.policy["largest_quadrature_error"] == POLICY.largest_quadrature_error
+    assert all(POLICY.reasons().values())
+    strict = replace(POLICY, largest_quadrature_error=0.0)
+    monkeypatch.setattr(threshold_search, "POLICY", strict)
+    assert threshold("z**2").status is Status.WARNING
+    assert threshold("z**2").policy["largest_quadrature_error"] == 0.0

@@ -42,9 +42,9 @@ def finding(
     return Finding(verdict_of(printed, corrected, experiment=experiment), words, tuple(comparisons))
 
 
-def undecided(words: str) -> Finding:
+def undecided(words: str, comparisons: Sequence[Comparison] = ()) -> Finding:
     """A check that ran and cannot decide either way: the claim stays open."""
-    return Finding(ClaimVerdict.OPEN, words)
+    return Finding(ClaimVerdict.OPEN, words, tuple(comparisons))
 
 
 def exact_finding(rows: Iterable[tuple[str, int, int]], corrected: bool | None = None) -> Finding:

@@ -16,10 +16,9 @@ import numpy as np
 from phasecast.core.results import Status
 from phasecast.features.curvature.lower_bound import curvature_floor
 from phasecast.features.curvature.methods import Draw, Route, check_time, route_for
-from phasecast.features.curvature.quadrature import blocks
 from phasecast.features.outliers import LARGEST, SMALLEST
 from phasecast.features.setting.functions import Activation, Loss, Scalar
-from phasecast.features.setting.network import Network, Width
+from phasecast.features.setting.network import Network, Width, blocks
 from phasecast.features.setting.target import Target
 from phasecast.features.setting.target import target as make_target
 from phasecast.features.spectrum_tables import bulk_density, laws_at, margin_curve, spectrum_table

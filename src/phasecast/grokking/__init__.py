@@ -1,4 +1,4 @@
-"""When does it generalise? Small tasks, networks that learn them by heart first, and what happens on the way."""
+"""When does a network generalise? Small tasks, networks that first memorise them, and measures of their training."""
 
 from phasecast.grokking.analysis.curves import crossings, effective_width, grokking_severity
 from phasecast.grokking.networks import Network, mlp, quadratic, transformer

@@ -14,7 +14,7 @@ def load_weights(path: str | Path, like: Any) -> Any:
     """A tree like ``like`` with the arrays of a file, whose names are paths such as ``layers.0.weight``."""
     import jax
 
-    arrays = _read(Path(path))
+    arrays = read_arrays(Path(path))
     leaves, tree = jax.tree_util.tree_flatten_with_path(like)
     found = []
     for keys, leaf in leaves:
@@ -28,7 +28,8 @@ def load_weights(path: str | Path, like: Any) -> Any:
     return jax.tree.unflatten(tree, found)
 
 
-def _read(path: Path) -> dict[str, np.ndarray]:
+def read_arrays(path: Path) -> dict[str, np.ndarray]:
+    """The arrays of a file by name."""
     if path.suffix == ".safetensors":
         from safetensors import SafetensorError
         from safetensors.numpy import load_file

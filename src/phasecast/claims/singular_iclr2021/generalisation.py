@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from phasecast.claims.verdicts import finding
+from phasecast.claims.verdicts import finding, undecided
 from phasecast.core.answers import Answers
-from phasecast.core.claim import ClaimVerdict, Finding, RecipeCheck
+from phasecast.core.claim import Finding, RecipeCheck
 from phasecast.core.policy import Policy, rule
 from phasecast.core.results import Comparison, Status, Verdict
 from phasecast.studies.posterior.printed_tables import PRINTED
@@ -57,7 +57,7 @@ def _judge_order(answers: Answers) -> Finding:
     same = all(abs(one / slope - 1) < POLICY.same_within for one in (laplace, last))
     words, comparisons = _slopes_in_words(answers), _comparable(answers)
     if not better and not (as_printed and same):
-        return Finding(ClaimVerdict.OPEN, words, comparisons)
+        return undecided(words, comparisons)
     return finding(words, comparisons, printed=better, experiment=True)
 
 

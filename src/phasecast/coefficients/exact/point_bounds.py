@@ -2,7 +2,7 @@
 
 With w = w* + u the loss is Σ g² over the polynomials g(u) = f(w* + u, x) − f(w*, x). Rows of them that begin with
 linear terms, r of them, are solved for r of the coordinates, as power series in the others; that is a change of
-coordinates, so λ = r/2 + λ of what is left, a sum of squares of series that begin at order two. What is left is bounded
+coordinates, so λ = r/2 + λ of the rest, a sum of squares of series that begin at order two. The rest is bounded
 above by its Newton polyhedron (Varchenko 1976: a bound in any coordinates), in which every power beyond the order of
 the series is taken to be there; and it is not negative. If the rank r is also the generic one, it is constant around
 w*, nothing is left, and λ = r/2.

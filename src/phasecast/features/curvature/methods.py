@@ -21,12 +21,12 @@ import numpy as np
 from phasecast.core.errors import BadInput, OutsideRegime, Refused
 from phasecast.core.results import Status
 from phasecast.features.curvature.curvature_law import CurvatureLaw
-from phasecast.features.curvature.decoupled import decoupled
+from phasecast.features.curvature.decoupled import decoupled_blocks
 from phasecast.features.curvature.dmft import dmft
 from phasecast.features.curvature.fixed_point import FixedPoint, fixed_point
-from phasecast.features.curvature.quadrature import blocks, initial_laws, one_step_laws, settled_laws
+from phasecast.features.curvature.quadrature import initial_laws, one_step_laws, settled_laws
 from phasecast.features.curvature.wide_dmft import wide_dmft
-from phasecast.features.setting.network import Network
+from phasecast.features.setting.network import Network, blocks
 from phasecast.features.setting.target import Target
 
 LONGEST_DMFT = 40  # steps; the time of the mean-field equations grows like their cube
@@ -135,13 +135,9 @@ class DecoupledRoute(Route):
     def laws_over_time(self, delta: float, draw: Draw = FIRST_DRAW) -> list[Laws]:
         """The laws of all blocks at each of the times."""
         dimension = int(np.clip(EXAMPLES * draw.effort / delta, *DIMENSIONS))
-        per_block = [
-            decoupled(
-                self.network, self.target, delta, self.lr, self.times, dimension=dimension, seed=draw.seed, block=block
-            )
-            for block in blocks(self.network)
-        ]
-        return list(zip(*per_block, strict=True))
+        return decoupled_blocks(
+            self.network, self.target, delta, self.lr, self.times, dimension=dimension, seed=draw.seed
+        )
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """The law of the curvature at the start, after one step and at a fixed point, by integration over Gaussians.
 
-At t = 0 the preactivations V ~ N(0, ‖θ‖²) know nothing of the labels. One step of gradient descent gives
+At t = 0 the preactivations V ~ N(0, ‖θ‖²) are independent of the labels. One step of gradient descent gives
 
 .. math:: V_j(1) = V_j - \\frac{\\eta}{m}\\Big[\\frac{F_j}{\\delta} + \\sum_k R_{jk}V_k + \\mathbb E[F_jz_E]\\cdot z_E
           + \\sqrt{C/\\delta}\\,\\xi\\Big],\\qquad R_{jk} = \\frac{\\mathbb E[F_jV_k]}{\\|\\theta\\|^2},\\quad
@@ -27,7 +27,7 @@ from phasecast.features.curvature.compiled import evaluate_batched
 from phasecast.features.curvature.curvature_law import CurvatureLaw
 from phasecast.features.curvature.lower_bound import curvature_floor
 from phasecast.features.hessian_spectrum import check_delta
-from phasecast.features.setting.network import Network
+from phasecast.features.setting.network import Network, blocks
 from phasecast.features.setting.target import Target
 from phasecast.features.setting.target import target as as_target
 
@@ -63,9 +63,9 @@ def gaussian_points(
     if breaks:
         axes[0] = panels(breaks, reach, count)
     logs = sum(np.ix_(*[np.log(width) - x**2 / 2 for x, width in axes]))
-    kept = np.nonzero(np.asarray(logs) > np.max(logs) + math.log(LIGHTEST))
-    points = np.stack([x[index] for (x, _), index in zip(axes, kept, strict=True)], -1)
-    weights = np.exp(np.asarray(logs)[kept])
+    heavy = np.nonzero(np.asarray(logs) > np.max(logs) + math.log(LIGHTEST))
+    points = np.stack([x[index] for (x, _), index in zip(axes, heavy, strict=True)], -1)
+    weights = np.exp(np.asarray(logs)[heavy])
     return points, weights / weights.sum()
 
 
@@ -182,12 +182,6 @@ def settled_laws(
     G = evaluate_batched(network, "curvature", V[:, None], y)[:, 0]
     lowest = curvature_floor(network, target)
     return (CurvatureLaw(G, z @ target.hard, weights, lowest, "fixed-point", math.inf, delta),)
-
-
-def blocks(network: Network) -> list[int]:
-    """One neuron of every kind: those with the same a_j and b_j have the same law."""
-    kinds = list(zip(network.a_each, network.b_each, strict=True))
-    return [j for j, kind in enumerate(kinds) if kinds.index(kind) == j]
 
 
 def start_points(

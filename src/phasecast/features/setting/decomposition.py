@@ -70,8 +70,8 @@ def _explained(link: Link, easy: np.ndarray, hard: np.ndarray, points: int) -> n
     along = np.stack([grid.ravel() for grid in grids], -1)
     weight = np.prod([density[index.ravel()] for index in np.indices((points,) * size)], axis=0)
     weight /= weight.sum()
-    kept = weight > 1e-12 * weight.max()
-    along, weight = along[kept], weight[kept]
+    heavy = weight > 1e-12 * weight.max()
+    along, weight = along[heavy], weight[heavy]
     y = evaluate_batched(link, "", along @ np.hstack([easy, hard]).T)
     known = easy.shape[1]
     of_y, of_easy = BINS[known]

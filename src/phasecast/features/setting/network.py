@@ -124,3 +124,9 @@ class Network:
             return bent
         stretched = self.loss.second(prediction, y)[..., None] * self.activation.first(V + b) ** 2
         return a**2 / self.size * stretched + bent
+
+
+def blocks(network: Network) -> list[int]:
+    """One neuron of every kind: those with the same a_j and b_j have the same law."""
+    kinds = list(zip(network.a_each, network.b_each, strict=True))
+    return [j for j, kind in enumerate(kinds) if kinds.index(kind) == j]

@@ -1,7 +1,7 @@
 """What is to be learned? Labels y = h(z) + noise·ε of a few latents z = Θ*ᵀx, and which of them are hard to learn.
 
-A subspace U of the latents is hard if :math:`\\mathbb E[P_U z \\mid y, P_U^\\perp z] = 0`: first-order information says
-nothing about it (Wang & Montanari 2026, "Structural decomposition").
+A subspace U of the latents is hard if :math:`\\mathbb E[P_U z \\mid y, P_U^\\perp z] = 0`: first-order information
+carries nothing about it (Wang & Montanari 2026, "Structural decomposition").
 """
 
 from __future__ import annotations

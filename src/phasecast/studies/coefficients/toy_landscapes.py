@@ -64,7 +64,7 @@ class ToyLandscapes(Spec):
 
     @field_validator("methods", mode="before")
     @classmethod
-    def _renamed(cls, methods: Any) -> Any:
+    def _renamed(cls, methods: object) -> object:
         if isinstance(methods, str):
             return FORMER_NAMES.get(methods, methods)
         return tuple(FORMER_NAMES.get(one, one) for one in methods) if isinstance(methods, list | tuple) else methods

@@ -192,7 +192,7 @@ def figures(spec: GrokkingData, results: xr.DataTree) -> Mapping[str, Captioned]
 RECIPE = Recipe(
     name="grokking-data",
     version=1,
-    question="How large must the training set be for the rule to be found, in units of M ln M?",
+    question="How large must the training set be for a network to learn the rule, in units of M ln M?",
     spec=GrokkingData,
     work=work,
     layout=layout,

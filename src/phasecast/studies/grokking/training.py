@@ -14,31 +14,35 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
+from phasecast.coefficients.llc.options import LLCOptions
 from phasecast.core.answers import Answer
 from phasecast.core.errors import BadInput
 from phasecast.core.results import Comparison, Measurement, Prediction, Status
 from phasecast.grokking.analysis.checkpoint_measures import OBSERVED, observe
-from phasecast.grokking.analysis.curves import crossings, effective_width, grokking_severity
+from phasecast.grokking.analysis.curves import POLICY, crossings, effective_width, grokking_severity
 from phasecast.grokking.analysis.timeline import Timeline, narrate, timeline
 from phasecast.grokking.networks import Network, Params, mlp, quadratic, transformer
 from phasecast.grokking.tasks import Task, split, task
 from phasecast.grokking.theory.predictions import exact_lines
 from phasecast.grokking.theory.ridge import ridge_solution
-from phasecast.grokking.training import CURVES, Piece, State, centred_loss, checkpoint_steps, train
+from phasecast.grokking.training import CURVES, Piece, State, checkpoint_steps, train
 from phasecast.lab.recipe import Captioned, Chunk, Conclusion, Recipe
 from phasecast.lab.spec import Spec
 from phasecast.lab.tables import Rows, Table
+from phasecast.studies.grokking.checkpoint_llc import PAPER_CHAINS, PAPER_SGLD, CheckpointLLC
 from phasecast.studies.grokking.trainings import REFUSED, STATUSES
 
 if TYPE_CHECKING:
     import xarray as xr
 
+REACHED = {
+    "train99": f"step of training accuracy {POLICY.memorised:g}",
+    "val50": f"step of validation accuracy {POLICY.half:g}",
+    "val95": f"step of validation accuracy {POLICY.generalised:g}",
+}
 SMALLEST_RIDGE = 1e-9  # per training row, if the weight decay is smaller: the ridge solution needs a positive one
 MEASURED = ("value", "error", "status", "paper_value", "paper_error")
-CHAINS = 4
-TARGET = 0.02
-PAPER = {"step_size": 1e-4, "draws": 600, "burn_in": 100}  # Cullen et al. 2026, appendix H.1, with three chains
-PAPER_CHAINS = 3
+CHAINS, TARGET = 4, 0.02  # of λ̂ at a checkpoint: 2% is small beside its changes during training
 
 
 class Grokking(Spec):
@@ -154,7 +158,7 @@ class CheckpointMeasures:
         self.spec, self.network = spec, network
         self.tokens, self.labels = table.tokens[rows].astype(np.int32), table.labels[rows].astype(np.int32)
         self.first = network.init(spec.seed)
-        self.engine: Any = None
+        self.sampled = CheckpointLLC(network, self.tokens, self.labels, precision="float32")
 
     def rows(self, piece: Piece) -> Rows:
         """The rows of the tables ``llc`` and ``along`` for a checkpoint."""
@@ -171,26 +175,16 @@ class CheckpointMeasures:
         return tables
 
     def _llc(self, params: Params) -> dict[str, float]:
-        """λ̂ on the training rows, and as the paper samples it; not ok where the checkpoint is no minimum yet."""
-        from phasecast.coefficients.llc.estimate import chosen_sampler, estimate
-        from phasecast.sampling import Fixed
-        from phasecast.sampling.backends.jax import JaxEngine
-
-        spec, n = self.spec, len(self.tokens)
-        if self.engine is None:
-            self.engine = JaxEngine(
-                lambda params, data: centred_loss(self.network.apply(params, data[0]), data[1]),
-                params,
-                (self.tokens, self.labels),
-                precision="float32",
-            )
-        here = self.engine.moved_to(params)
-        kernel = chosen_sampler(spec.sampler)
-        found = estimate(here, n, spec.nbeta, spec.gamma, kernel, CHAINS, TARGET, None, spec.seed)
-        row = {"value": found.estimate, "error": found.error, "status": STATUSES.index(found.status)}
+        """λ̂ on the training rows, and as the paper samples it; not ok where the checkpoint is not a minimum yet."""
+        spec = self.spec
+        options = LLCOptions(
+            nbeta=spec.nbeta, gamma=spec.gamma, sampler=spec.sampler, chains=CHAINS, target=TARGET, seed=spec.seed
+        )
+        measured = self.sampled.sample(params, options)
+        row = {"value": measured.estimate, "error": measured.error, "status": STATUSES.index(measured.status)}
         if spec.paper_mode:
-            fixed = Fixed("sgld", **PAPER)
-            paper = estimate(here, n, spec.nbeta, spec.gamma, fixed, PAPER_CHAINS, TARGET, None, spec.seed)
+            as_printed = options.model_copy(update={"sampler": PAPER_SGLD, "chains": PAPER_CHAINS})
+            paper = self.sampled.sample(params, as_printed)
             row |= {"paper_value": paper.estimate, "paper_error": paper.error}
         return {name: float(np.asarray(row.get(name, np.nan))) for name in MEASURED}
 
@@ -244,12 +238,12 @@ def conclude(spec: Grokking, results: xr.DataTree) -> Conclusion:
             f"try a smaller learning rate than {spec.lr:g}"
         )
         loss = Measurement.refused(reason, error_kind="exact", name="final training loss")
-        answers.append(Answer("training-loss", loss, "training"))
+        answers.append(Answer("training-loss", loss, "final training loss"))
     for name, time in times.items():
         if time is not None:
             first = Measurement(time, spec.log_every / 2, error_kind="resolution", name=f"step of {name}")
-            answers.append(Answer(name, first, name))
-    answers.append(Answer("gsm", severity, "gsm"))
+            answers.append(Answer(name, first, REACHED[name]))
+    answers.append(Answer("gsm", severity, "grokking severity GSM"))
     numbers: dict[str, float | int | None] = {
         **times,
         "gsm": float(severity) if severity.status is Status.OK else None,
@@ -266,11 +260,13 @@ def conclude(spec: Grokking, results: xr.DataTree) -> Conclusion:
     if changes is not None:
         for name in changes.transitions:
             if (change := changes.when(name)) is not None:
-                answers.append(Answer("transition", change, f"transition of {change.name}", {"curve": name}))
+                answers.append(Answer("transition", change, f"step at which {change.name} changed", {"curve": name}))
         numbers |= _numbers_of(results["llc"].to_dataset())
         answers += _beside_theory(spec, results, alive)
         if changes.mirrored is not None and changes.mirrored.status is not Status.REFUSED:
-            answers.append(Answer("mirror-correlation", changes.mirrored, "ρ of λ̂ and validation loss"))
+            answers.append(
+                Answer("mirror-correlation", changes.mirrored, "rank correlation ρ of λ̂ and validation loss")
+            )
     return Conclusion(answers, narrate(numbers, changes, f"the rule ({spec.task})"), numbers)
 
 
@@ -391,7 +387,7 @@ def figures(spec: Grokking, results: xr.DataTree) -> Mapping[str, Captioned]:
 
 RECIPE = Recipe(
     name="grokking",
-    version=1,
+    version=2,
     question="When does a small network that has memorised its training data learn the rule behind them?",
     spec=Grokking,
     work=work,

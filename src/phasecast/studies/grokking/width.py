@@ -112,7 +112,7 @@ def conclude(spec: GrokkingWidth, results: xr.DataTree) -> Conclusion:
         above = learned & (widths >= enough)
         end, just = counts["end"][above], counts["just"][above]
         settled = _mean(end, f"K_eff at step {spec.steps}, p = {p}")
-        exact = Prediction(enough, "trained on past generalising", SOLUTION)
+        exact = Prediction(enough, "trained beyond generalisation", SOLUTION)
         compared = Comparison(exact, settled, name=settled.name)
         answers.append(Answer("effective-width", compared, settled.name, {"p": p}))
         if len(just) >= FEWEST_WIDTHS:
@@ -139,7 +139,7 @@ def _slopes(widths: np.ndarray, just: np.ndarray, end: np.ndarray, p: int, steps
     late = f"K_eff per unit of width, at step {steps}, p = {p}"
     first = straight_line(widths, just, name=early, error_kind="seeds")
     last = straight_line(widths, end, name=late, error_kind="seeds")
-    compared = Comparison(Prediction(0, "trained on past generalising", SOLUTION), last, name=late)
+    compared = Comparison(Prediction(0, "trained beyond generalisation", SOLUTION), last, name=late)
     return [
         Answer("width-slope", first, early, {"p": p, "when": "just-generalised"}),
         Answer("width-slope", compared, late, {"p": p, "when": "end"}),

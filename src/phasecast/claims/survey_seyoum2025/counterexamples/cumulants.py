@@ -5,5 +5,5 @@ for n in (100, 1600):
     y1, y2, y3 = row["Y1"], row["Y2"], row["Y3"]  # cumulants of log p
     ours = row["WAIC"] - (-y1 + y2 / 2 - y3 / 6)
     printed = row["WAIC"] - (y1 + y2 / 2 + y3 / 6)  # those of f = -log p in their place
-    print(f"n = {n}: n × what is left is {n * ours:.1e}, with cumulants of f {n * printed:.2f}; n Y2 = {n * y2:.2f}")
+    print(f"n = {n}: n × remainder is {n * ours:.1e}, with cumulants of f {n * printed:.2f}; n Y2 = {n * y2:.2f}")
 assert abs(n * ours) < 0.01 < 0.1 < abs(n * printed)
