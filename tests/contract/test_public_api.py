@@ -43,9 +43,10 @@ NAMES = {
     "generalisation_curves learning_errors linear linear_data mixture monomial network_data new_data_losses "
     "polygon_network power_model reduced_rank rescale rescaling rlct scaling_direction score singular_fluctuation "
     "singularity table_setting temperature_grid tempered two_layer wbic wbic_beta",
-    "phasecast.claims": "Claim ClaimVerdict Finding RecipeCheck Verification all_claims check_of find verify",
+    "phasecast.claims": "Claim ClaimVerdict Finding RecipeCheck Verification Verified all_claims check_of find verify "
+    "verify_all",
     "phasecast.lab": "Answer Answers Captioned Chunk Conclusion DataFile Factory LocalEngine RECIPES Recipe Run Spec "
-    "Store Sweep Swept Table find_recipe load make_sweep read_sweep resume run sweep",
+    "Store Sweep Swept Table find_recipe load make_sweep read_sweep resume run sweep tabulate",
     "phasecast.torch": "Problem llc llc_trajectory load",
     "phasecast.report": "competing_basins write write_sweep",
 }

@@ -6,11 +6,8 @@ import numpy as np
 import pytest
 
 from phasecast.core.errors import BadInput
-from phasecast.posterior import tempered
+from phasecast.posterior import deep_linear, linear, linear_data, mixture, monomial, tempered
 from phasecast.posterior.exact_evidence import exact
-from phasecast.posterior.zoo.linear import deep_linear, linear, linear_data
-from phasecast.posterior.zoo.mixture import mixture
-from phasecast.posterior.zoo.monomial import monomial
 from phasecast.posterior.zoo.two_layer import two_layer
 from phasecast.sampling.traces import mcse
 

@@ -61,8 +61,8 @@ def tempered(  # wide signature: documented API, the options of one sampler run
     Group ``sample_stats`` has nL in float64, the share of divergent steps, mean acceptance, the share of accepted
     exchanges, and ``best``, nL at the start of the chains from the truth; ``posterior`` has the parameters.
 
-    >>> from phasecast.posterior.zoo.linear import linear, linear_data
-    >>> tree = tempered(linear(2), linear_data([[[1.0, 0.0]]], 50, seed=0), [0.5, 1.0], draws=20, warmup=0)
+    >>> from phasecast.posterior.zoo.linear import linear_data, linear_model
+    >>> tree = tempered(linear_model(2), linear_data([[[1.0, 0.0]]], 50, seed=0), [0.5, 1.0], draws=20, warmup=0)
     >>> dict(tree["sample_stats"].sizes)["draw"], tree["sample_stats/nL"].dtype.name
     (20, 'float64')
     """
