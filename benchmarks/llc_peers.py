@@ -223,10 +223,12 @@ def our_rate(engine: Any, task: Task, repeats: int) -> float:
 
 
 def rate_of_our_jax(task: Task, variant: str, repeats: int) -> float:
-    from phasecast.sampling.backends.jax import JaxEngine
+    from phasecast.sampling.backends.jax import jax_backend
+    from phasecast.sampling.backends.protocol import Minibatch
 
     loss, params, data = jax_parts(task)
-    return our_rate(JaxEngine(loss, params, data, batch=task.batch, anchored=False, precision=variant), task, repeats)
+    batch = Minibatch(task.batch, anchored=False)
+    return our_rate(jax_backend(loss, params, data, batch=batch, precision=variant), task, repeats)
 
 
 def jax_parts(task: Task) -> tuple[Any, Any, Any]:
@@ -247,11 +249,13 @@ def jax_parts(task: Task) -> tuple[Any, Any, Any]:
 
 
 def rate_of_our_torch(task: Task, variant: str, repeats: int) -> float:
-    from phasecast.sampling.backends.torch import TorchEngine
+    from phasecast.sampling.backends.protocol import Minibatch
+    from phasecast.sampling.backends.torch import torch_backend
 
     module, rows, inputs, targets = torch_parts(task)
     loss, data = lambda outputs, y: rows(outputs, y).mean(), (inputs, targets)
-    return our_rate(TorchEngine(module, loss, data, batch=task.batch, anchored=False, precision=variant), task, repeats)
+    batch = Minibatch(task.batch, anchored=False)
+    return our_rate(torch_backend(module, loss, data, batch=batch, precision=variant), task, repeats)
 
 
 RATES = {
@@ -412,7 +416,7 @@ def speed(name: str, pythons: dict[str, str], repeats: int) -> None:
 
 def bars(pythons: dict[str, str]) -> None:
     """Everyone's time to a bar: with their defaults against λ, and with γ given against the mean of that density."""
-    from phasecast.models import gibbs_coefficient
+    from phasecast.sampling import gibbs_coefficient
 
     exact = gibbs_coefficient((10, 10, 10, 10), 3, nbeta=NBETA, gamma=GAMMA, sweeps=20_000).value
     print("\nC: an error bar of 5% that holds; the product of A; seconds with compilation, one thread")

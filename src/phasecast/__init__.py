@@ -28,8 +28,10 @@ if TYPE_CHECKING:
         torch,
     )
     from phasecast.coefficients.llc.estimate import llc
+    from phasecast.coefficients.llc.free_energy import local_free_energy
     from phasecast.coefficients.llc.result import LLC
-    from phasecast.coefficients.llc.studies import llc_sweep, llc_trajectory, local_free_energy
+    from phasecast.coefficients.llc.sweep import llc_sweep
+    from phasecast.coefficients.llc.trajectory import llc_trajectory
     from phasecast.core import Comparison, Measurement, Prediction, Problem, Status, Verdict
     from phasecast.core.errors import BadInput, PhasecastError, Refused
     from phasecast.demonstration import demo
@@ -39,9 +41,9 @@ __version__ = "0.1.0"
 _WHERE = {
     "LLC": "phasecast.coefficients.llc.result",
     "llc": "phasecast.coefficients.llc.estimate",
-    "llc_sweep": "phasecast.coefficients.llc.studies",
-    "llc_trajectory": "phasecast.coefficients.llc.studies",
-    "local_free_energy": "phasecast.coefficients.llc.studies",
+    "llc_sweep": "phasecast.coefficients.llc.sweep",
+    "llc_trajectory": "phasecast.coefficients.llc.trajectory",
+    "local_free_energy": "phasecast.coefficients.llc.free_energy",
     "Comparison": "phasecast.core",
     "Measurement": "phasecast.core",
     "Prediction": "phasecast.core",

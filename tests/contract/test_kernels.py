@@ -11,7 +11,8 @@ from scipy.signal import lfilter
 
 from phasecast.core.errors import BadInput
 from phasecast.sampling import KERNELS, Tuning, from_blackjax
-from phasecast.sampling.backends.jax import JaxEngine
+from phasecast.sampling.backends.jax import JaxBackend, jax_backend
+from phasecast.sampling.backends.protocol import Minibatch
 from phasecast.sampling.traces import MOST_BINS, Trace, mcse
 
 
@@ -37,8 +38,8 @@ def quartic(params, rows):
     return jnp.mean(residual**2 / 2 + residual**4 / 20)
 
 
-def engine(loss=quartic, **options) -> JaxEngine:
-    return JaxEngine(loss, {"b": np.zeros(1), "w": W}, (X, Y), **options)
+def engine(loss=quartic, **options) -> JaxBackend:
+    return jax_backend(loss, {"b": np.zeros(1), "w": W}, (X, Y), **options)
 
 
 def copied(state):
@@ -108,7 +109,7 @@ def test_every_kernel_keeps_the_contract(kernel):
 
 
 def test_a_step_to_where_the_energy_is_not_finite_is_a_divergence(kernel):
-    cliff = JaxEngine(lambda u: jnp.where(jnp.sum(u * u) < 1, jnp.sum(u * u), jnp.nan), jnp.zeros(3))
+    cliff = jax_backend(lambda u: jnp.where(jnp.sum(u * u) < 1, jnp.sum(u * u), jnp.nan), jnp.zeros(3))
     state = cliff.init(kernel, cliff.array(np.full((2, 3), 0.5)), TUNING, cliff.key(0))
     _, seen = cliff.run(kernel, state, TUNING._replace(step_size=50.0), cliff.key(1), 1)
     assert seen["divergent"].all()
@@ -121,23 +122,22 @@ def test_the_cost_of_a_step_is_the_gradients_it_takes(name):
         tuning = TUNING._replace(leaps=leaps)
         counts = []
 
-        class Counting(here.ops):
-            @staticmethod
-            def repeat(count, body, state, key):
+        class Counting(type(here.ops)):
+            def repeat(self, count, body, state, key):
                 counts.append(int(count))  # noqa: B023
                 return state
 
         with here.precision():
             state = here.init(kernel, 0.1 * here.normal(here.key(0), CHAINS), tuning, here.key(1))
             for number in range(300):
-                kernel.step(Counting, here.target, state, tuning, here.fold(here.key(2), number))
+                kernel.step(Counting(), here.target, state, tuning, here.fold(here.key(2), number))
         error = np.std(counts) / np.sqrt(len(counts))
         assert abs(np.mean(counts) - kernel.gradients(tuning)) <= 4 * error
 
 
 @pytest.mark.parametrize("anchored", [True, False])
 def test_minibatches_are_right_on_average_and_anchored_gradients_are_exact_at_the_centre(anchored):
-    here, copies = engine(batch=5, anchored=anchored), 4000
+    here, copies = engine(batch=Minibatch(5, anchored)), 4000
     key = here.key(0)
     with here.precision():
         for offset, at_centre in ((np.zeros(4), True), (np.array([0.3, -0.2, 0.4, 0.1]), False)):

@@ -19,7 +19,9 @@ torch = pytest.importorskip("torch")
 from torch import nn  # noqa: E402
 from torch.utils.data import DataLoader, IterableDataset, TensorDataset  # noqa: E402
 
-from phasecast.sampling.backends.torch import SequentialChains, TorchEngine, TorchOps, fold  # noqa: E402
+from phasecast.sampling.backends.protocol import Minibatch  # noqa: E402
+from phasecast.sampling.backends.torch import SequentialChains, torch_backend  # noqa: E402
+from phasecast.sampling.backends.torch_ops import TorchOps, fold  # noqa: E402
 
 TUNING = Tuning(0.01, 3.0, 1.0, 100.0, 1.0)
 
@@ -131,7 +133,7 @@ def test_loss_and_gradient_are_those_of_ordinary_torch(name):
     module, data = seeded(MODULES[name]), some_data()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SequentialChains)
-        engine = TorchEngine(module, half_square, data)
+        engine = torch_backend(module, half_square, data)
     offsets = 0.1 * np.random.default_rng(0).standard_normal((3, engine.size))
     losses, slopes = engine.evaluate(offsets)
     for offset, loss, slope in zip(offsets, losses, slopes, strict=True):
@@ -143,9 +145,9 @@ def test_loss_and_gradient_are_those_of_ordinary_torch(name):
 @pytest.mark.parametrize("name", ["in place", "branching"])
 def test_where_vmap_fails_chains_take_turns_and_say_why(name):
     with pytest.warns(SequentialChains, match="chains take turns, because vmap fails: .+"):
-        engine = TorchEngine(seeded(MODULES[name]), half_square, some_data())
+        engine = torch_backend(seeded(MODULES[name]), half_square, some_data())
     assert engine.sequential
-    at_once = TorchEngine(seeded(small), half_square, some_data())
+    at_once = torch_backend(seeded(small), half_square, some_data())
     assert not at_once.sequential
     position = at_once.array(0.01 * np.random.default_rng(0).standard_normal((4, at_once.size)))
     for kernel in (KERNELS["hmc"](), KERNELS["sgld"]()):
@@ -160,18 +162,18 @@ def test_attention_of_torch_itself_runs_all_chains_at_once():
     fast = torch.backends.mha.get_fastpath_enabled()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert not TorchEngine(seeded(MODULES["attention"]), half_square, some_data()).sequential
+        assert not torch_backend(seeded(MODULES["attention"]), half_square, some_data()).sequential
     assert torch.backends.mha.get_fastpath_enabled() == fast
 
 
 def test_chains_take_turns_where_memory_is_short(monkeypatch):
-    wide = TorchEngine(seeded(small), half_square, some_data())
-    monkeypatch.setattr("phasecast.sampling.backends.torch.MOST_MEMORY", 1)
-    narrow = TorchEngine(seeded(small), half_square, some_data())
+    wide = torch_backend(seeded(small), half_square, some_data())
+    monkeypatch.setattr("phasecast.sampling.backends.torch_gradients.MOST_MEMORY", 1)
+    narrow = torch_backend(seeded(small), half_square, some_data())
     offsets = np.random.default_rng(0).standard_normal((5, wide.size))
     for one, other in zip(wide.evaluate(offsets), narrow.evaluate(offsets), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-12)
-    assert narrow._at_once == 1 < wide._at_once
+    assert narrow._gradients._at_once == 1 < wide._gradients._at_once
 
 
 def test_the_module_and_everything_global_stay_as_they_were():
@@ -199,20 +201,20 @@ def test_the_module_and_everything_global_stay_as_they_were():
 
 def test_frozen_parameters_and_those_not_asked_for_do_not_move():
     module, data = seeded(small), some_data()
-    whole = TorchEngine(module, half_square, data)
-    last = TorchEngine(module, half_square, data, only="2.*")
+    whole = torch_backend(module, half_square, data)
+    last = torch_backend(module, half_square, data, only="2.*")
     assert (whole.size, last.size) == (26, 10)
     offset = np.random.default_rng(0).standard_normal((1, 10))
     padded = np.concatenate([np.zeros((1, 16)), offset], axis=1)
     assert last.evaluate(offset)[0] == pytest.approx(whole.evaluate(padded)[0])
     np.testing.assert_allclose(last.evaluate(offset)[1], whole.evaluate(padded)[1][:, 16:])
     module[0].requires_grad_(False)
-    assert TorchEngine(module, half_square, data).size == 10
+    assert torch_backend(module, half_square, data).size == 10
 
 
 @pytest.mark.parametrize("name", [name for name in KERNELS if not KERNELS[name]().only_jax])
 def test_a_chunk_is_a_function_of_its_key(name):
-    kernel, engine = KERNELS[name](), TorchEngine(seeded(small), half_square, some_data(), batch=10)
+    kernel, engine = KERNELS[name](), torch_backend(seeded(small), half_square, some_data(), batch=Minibatch(10))
     position = engine.array(np.zeros((4, engine.size)))
     state = engine.init(kernel, position, TUNING, engine.key(1))
     once, again, other = (engine.run(kernel, state, TUNING, engine.key(key), 6) for key in (2, 2, 3))
@@ -227,38 +229,38 @@ def test_a_chunk_is_a_function_of_its_key(name):
 
 def test_minibatches_are_unbiased_and_anchored_ones_vanish_at_the_centre():
     data = some_data(200)
-    full = TorchEngine(seeded(small), half_square, data)
+    full = torch_backend(seeded(small), half_square, data)
     position = full.array(np.full((500, full.size), 0.3))
     exact, slope = full.evaluate(position[:1])
     for anchored in (True, False):
-        engine = TorchEngine(seeded(small), half_square, data, batch=20, anchored=anchored)
+        engine = torch_backend(seeded(small), half_square, data, batch=Minibatch(20, anchored))
         found = engine.target(position, TUNING, engine.key(0))
         errors = found["loss"].std() / 500**0.5
         assert abs(found["loss"].mean() - exact[0]) < 4 * errors
         mean = (found["gradient"] - TUNING.gamma * position).mean(0).numpy() / TUNING.nbeta
         spread = found["gradient"].std(0).numpy() / TUNING.nbeta / 500**0.5
         assert np.all(np.abs(mean - slope[0]) < 5 * spread + 1e-12)
-    engine = TorchEngine(seeded(small), half_square, data, batch=20)
+    engine = torch_backend(seeded(small), half_square, data, batch=Minibatch(20))
     still = engine.target(0 * position, TUNING, engine.key(0))
     assert torch.equal(still["loss"], torch.zeros(500, dtype=torch.float64))
 
 
 def test_keys_are_apart():
     keys = [fold(seed, number) for seed in range(50) for number in range(50)]
-    keys += [key for seed in range(50) for key in TorchOps.split(seed, 50)]
+    keys += [key for seed in range(50) for key in TorchOps().split(seed, 50)]
     assert len(set(keys)) == len(keys)
-    draws = torch.cat([TorchOps.normal(fold(7, number), torch.empty(50)) for number in range(200)])
+    draws = torch.cat([TorchOps().normal(fold(7, number), torch.empty(50)) for number in range(200)])
     assert abs(float(draws.mean())) < 4 / 100
     assert abs(float(draws.var()) - 1) < 4 * (2 / 10_000) ** 0.5
-    uniform = np.array([TorchOps.same_for_all(fold(8, number)) for number in range(2000)])
+    uniform = np.array([TorchOps().same_for_all(fold(8, number)) for number in range(2000)])
     assert abs(uniform.mean() - 0.5) < 4 * (1 / 12 / 2000) ** 0.5
 
 
 def test_precision_follows_size_and_what_the_module_insists_on():
-    assert TorchEngine(seeded(small), half_square, some_data()).double
-    assert not TorchEngine(seeded(small), half_square, some_data(), precision="float32").double
+    assert torch_backend(seeded(small), half_square, some_data()).double
+    assert not torch_backend(seeded(small), half_square, some_data(), precision="float32").double
     big = nn.Linear(400, 300)
-    assert not TorchEngine(big, half_square, some_data(4, 400, 300)).double
+    assert not torch_backend(big, half_square, some_data(4, 400, 300)).double
 
     class Single(nn.Module):
         def __init__(self):
@@ -268,7 +270,7 @@ def test_precision_follows_size_and_what_the_module_insists_on():
         def forward(self, x):
             return self.inner(x) @ torch.ones(2, 2)
 
-    assert not TorchEngine(seeded(Single), half_square, some_data()).double
+    assert not torch_backend(seeded(Single), half_square, some_data()).double
 
 
 @pytest.mark.slow

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,11 +11,15 @@ import pytest
 from jax.flatten_util import ravel_pytree
 
 import phasecast as pc
-from phasecast.coefficients.llc.studies import LLCSweep
+from phasecast.coefficients.llc.estimate import Estimator
+from phasecast.coefficients.llc.options import LLCOptions
+from phasecast.coefficients.llc.policy import POLICY
+from phasecast.coefficients.llc.problems import on_backend
+from phasecast.coefficients.llc.sweep import LLCSweep
 from phasecast.core import Status
 from phasecast.core.errors import BadInput
-from phasecast.models import fourier_solution, gibbs_coefficient, matrix_product, modular_table
-from phasecast.sampling import Fixed
+from phasecast.models import fourier_solution, matrix_product, modular_table
+from phasecast.sampling import Fixed, gibbs_coefficient
 
 
 def bowl(w):
@@ -253,17 +259,16 @@ def test_the_intercept_in_one_over_log_helps_x2y2_and_hurts_x2y4():
 
 
 @pytest.mark.slow
-def test_minibatches_are_taken_where_all_rows_cost_too_much_and_the_error_holds_their_bias(monkeypatch):
-    from phasecast.coefficients import fixed_step, local
-
-    monkeypatch.setattr(local, "UNAFFORDABLE", 1e3)
-    monkeypatch.setattr(fixed_step, "CHEAP_GRADIENT", 1e2)
+def test_minibatches_are_taken_where_all_rows_cost_too_much_and_the_error_holds_their_bias():
+    policy = replace(POLICY, largest_full_work=1e3, cheap_gradient=1e2)
     problem, exact = regression()
     for gamma in (None, 5.0):
-        found = pc.llc(problem, gamma=gamma)
+        options = LLCOptions(gamma=gamma)
+        found = Estimator(on_backend(problem, options), options, policy=policy).run()
+        assert found.policy["largest_full_work"] == 1e3
         assert found.status is Status.WARNING
         assert any("rows, so λ̂ is biased" in reason for reason in found.reasons)
-        assert any("no ladder" in reason for reason in found.reasons) == (gamma is None)
+        assert any("no limit" in reason for reason in found.reasons) == (gamma is None)
         assert abs(found.value - exact(found.nbeta, found.gamma)) < 3 * found.error
         assert found.error < 0.25 * found.value
 

@@ -19,7 +19,7 @@ import pytest
 from scipy.special import digamma, polygamma
 
 from phasecast.sampling import KERNELS, Kernel, Tuning, from_blackjax
-from phasecast.sampling.backends.jax import JaxEngine
+from phasecast.sampling.backends.jax import JaxBackend, jax_backend
 from phasecast.sampling.traces import mcse
 
 SCALES = np.array([1.0, 1.3, 1.6])
@@ -29,7 +29,7 @@ HESSIAN = np.array([[1.0, 0.4, 0.2], [0.4, 0.8, -0.3], [0.2, -0.3, 0.6]])
 class Truth(NamedTuple):
     """A target with the means of uᵢ, of uᵢ² and of nβL."""
 
-    engine: JaxEngine
+    engine: JaxBackend
     nbeta: float
     gamma: float
     first: np.ndarray
@@ -42,7 +42,7 @@ def skewed(nbeta: float = 2.0, scales: np.ndarray = SCALES) -> Truth:
         return jnp.sum(jnp.exp(scales * u) - scales * u - 1)
 
     mean, variance = digamma(nbeta) - np.log(nbeta), polygamma(1, nbeta)
-    engine = JaxEngine(loss, jnp.zeros(len(scales)))
+    engine = jax_backend(loss, jnp.zeros(len(scales)))
     return Truth(
         engine, nbeta, 0.0, mean / scales, (variance + mean**2) / scales**2, float(-nbeta * mean * len(scales))
     )
@@ -50,7 +50,7 @@ def skewed(nbeta: float = 2.0, scales: np.ndarray = SCALES) -> Truth:
 
 def gaussian(nbeta: float = 3.0, gamma: float = 1.0, hessian: np.ndarray = HESSIAN) -> Truth:
     covariance = np.linalg.inv(nbeta * hessian + gamma * np.eye(len(hessian)))
-    engine = JaxEngine(lambda u: u @ (hessian @ u) / 2, jnp.zeros(len(hessian)))
+    engine = jax_backend(lambda u: u @ (hessian @ u) / 2, jnp.zeros(len(hessian)))
     heat = nbeta / 2 * np.trace(hessian @ covariance)
     return Truth(engine, nbeta, gamma, np.zeros(len(hessian)), np.diag(covariance), float(heat))
 

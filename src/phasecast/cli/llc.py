@@ -5,24 +5,24 @@ from __future__ import annotations
 from typing import Annotated
 
 from cyclopts import Parameter
+from pydantic import Field
 
 from phasecast.cli.options import Common
 from phasecast.cli.output import emit_result
+from phasecast.coefficients.llc.options import LLCOptions
+
+
+class CommandOptions(LLCOptions):
+    """:class:`LLCOptions` as flags: a sampler can only be named here."""
+
+    sampler: str = Field(default="auto", description="auto, or the name of a kernel")  # pyright: ignore[reportIncompatibleVariableOverride]
 
 
 def llc(
     problem: str,
     /,
     *,
-    nbeta: Annotated[float | None, Parameter(help="inverse temperature nβ; defaults to n/log n")] = None,
-    gamma: Annotated[float | None, Parameter(help="strength of the pull towards w*; default: extrapolate to 0")] = None,
-    prior: Annotated[float | None, Parameter(help="coefficient of the L2 term of the training")] = None,
-    only: Annotated[str | None, Parameter(help="pattern for the names of the parameters that move")] = None,
-    sampler: Annotated[str, Parameter(help="auto, or the name of a kernel")] = "auto",
-    chains: Annotated[int, Parameter(help="maximum number of chains")] = 8,
-    target: Annotated[float, Parameter(help="standard error to reach, relative to λ̂")] = 0.02,
-    max_grads: Annotated[float | None, Parameter(help="gradients that may be spent")] = None,
-    seed: int = 0,
+    sampling: Annotated[CommandOptions, Parameter(name="*")] = CommandOptions(),
     options: Common = Common(),
 ) -> int:
     """Sample λ̂ of your model.
@@ -30,13 +30,11 @@ def llc(
     Parameters
     ----------
     problem
-        package.module:factory of a phasecast.Problem(loss, params, data, n)
+        package.module:factory that returns phasecast.Problem(loss, params, data, n) for JAX, or (module, data, loss)
+        for PyTorch
     """
-    from phasecast.coefficients.llc.estimate import llc as sample
-    from phasecast.core.user_code import load_problem
+    from phasecast.coefficients.llc.estimate import Estimator
+    from phasecast.coefficients.llc.problems import load_sampled_problem, on_backend
 
-    estimate = sample(
-        load_problem(problem), nbeta=nbeta, gamma=gamma, prior=prior, only=only, sampler=sampler, chains=chains,
-        target=target, max_grads=max_grads, seed=seed,
-    )  # fmt: skip
-    return emit_result(estimate, options)
+    sampled = on_backend(load_sampled_problem(problem), sampling)
+    return emit_result(Estimator(sampled, sampling).run(), options)

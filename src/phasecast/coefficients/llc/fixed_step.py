@@ -7,83 +7,91 @@ is about twice the difference; it is reported, not removed.
 from __future__ import annotations
 
 import math
-import time
-from typing import Any
 
 import numpy as np
 
-from phasecast.coefficients.llc.level import WINDOW, Rung, look
-from phasecast.sampling import KERNELS, Tuning
+from phasecast.coefficients.llc.level import Curvature, Level, Phase, Record
+from phasecast.coefficients.llc.plan import Plan
+from phasecast.coefficients.llc.policy import LLCPolicy
+from phasecast.sampling.backends.protocol import Backend, stream
 from phasecast.sampling.kernels.fixed_step import Fixed
-
-CHUNK = 100
-FIRST_CONDITION = 100.0  # the largest curvature at w* over γ
-FEWEST_ROWS, CHEAP_GRADIENT = 256, 1e8  # of a minibatch; parameters × rows of its gradient
-WARM_WINDOWS, SAMPLED_WINDOWS = 6, 12  # of the time that the pull needs
-FEWEST_DRAWS = 400
-CAREFUL = {"sgld": 0.1, "rmsprop-sgld": 0.1, "sgnht": 0.1, "mclmc": 0.2, "langevin": 0.5}
+from phasecast.sampling.kernels.kernel import RandomKey, Tuning
 
 
-def fixed_rungs(
-    engine: Any, fixed: Fixed, *, nbeta: float, gamma: float, chains: int, seed: int
-) -> tuple[Rung, Rung, float]:
-    """The chains at ε and at ε/2, and the seconds they took."""
-    begun = time.monotonic()
-    kernel, key = KERNELS[fixed.kernel](), engine.key(seed)
-    offsets = engine.array(np.zeros((chains, engine.size)))
-    rungs = []
-    for number in (1, 2):
-        tuning = Tuning(1.0, 1.0, math.sqrt(gamma), nbeta, gamma)
-        rung = Rung(tuning, {}, chains, engine.size, adjusted=False)
-        rung.direction = np.asarray(engine.normal(engine.fold(key, 9), chains))
-        look(engine, rung, np.zeros((chains, engine.size)), 8)
-        step_size = (fixed.step_size or _careful(fixed.kernel, rung)) / number
-        rung.tuning = tuning._replace(step_size=step_size)
-        rung.state = engine.init(kernel, offsets, rung.tuning, engine.fold(key, number))
-        own_key = engine.fold(key, 10 + number)
-        for burning, steps in ((True, fixed.burn_in * number), (False, fixed.draws * number)):
-            done = 0
-            while done < steps:
-                count = min(CHUNK, steps - done)
-                rung.run(engine, kernel, own_key, count)
-                done += count
-            if burning:
-                rung.fresh()
-        rung.phase = "done"
-        rungs.append(rung)
-    return rungs[0], rungs[1], time.monotonic() - begun
+def proceed_fixed(backend: Backend, plan: Plan, fixed: Fixed, levels: list[Level], seed: int) -> bool:
+    """Do the next chunk of the chains at ε, then of those at ε/2; False if both are done."""
+    key = backend.key(seed)
+    if not levels or (len(levels) == 1 and not levels[0].phase.active):
+        levels.append(_start(backend, plan, fixed, len(levels) + 1, key))
+        return True
+    level, number = levels[-1], len(levels)
+    if not level.phase.active:
+        return False
+    chunk = plan.policy.fixed_chunk
+    burn_in, draws = fixed.burn_in * number, fixed.draws * number
+    before = math.ceil(burn_in / chunk)  # chunks of burn-in
+    if level.chunks < before:
+        done, total = chunk * level.chunks, burn_in
+    else:
+        done, total = chunk * (level.chunks - before), draws
+    level.run(backend, plan.kernel, stream(backend, key, "fixed chunks", number), min(chunk, total - done))
+    if level.chunks == before:
+        level.restart(plan.policy)
+        level.phase = Phase.SAMPLING
+    if level.chunks >= before + math.ceil(draws / chunk):
+        level.phase = Phase.DONE
+    return True
 
 
-def minibatch_plan(
-    engine: Any, *, nbeta: float, gamma: float | None, chains: int, max_grads: float | None
+def _start(backend: Backend, plan: Plan, fixed: Fixed, number: int, key: RandomKey) -> Level:
+    """The chains at ε divided by ``number``, all at w*."""
+    gamma = plan.gamma or 0.0
+    tuning = Tuning(1.0, 1.0, math.sqrt(gamma), plan.nbeta, gamma)
+    level = Level(tuning, {}, backend.size, False, Record.empty(plan.chains))
+    direction = np.asarray(backend.normal(stream(backend, key, "fixed curvature"), plan.chains))
+    at_centre = np.zeros((plan.chains, backend.size))
+    level.curvature = Curvature(0.0, direction)
+    looks, share = plan.policy.fixed_looks, plan.policy.difference_share
+    level.gradients = plan.chains * level.curvature.follow(backend, at_centre, tuning, looks, share)
+    step_size = (fixed.step_size or _careful_step(plan.policy, fixed.kernel, level)) / number
+    level.tuning = tuning._replace(step_size=step_size)
+    state_key = stream(backend, key, "fixed state", number)
+    level.state = backend.init(plan.kernel, backend.array(at_centre), level.tuning, state_key)
+    return level
+
+
+def minibatch_settings(
+    backend: Backend, policy: LLCPolicy, nbeta: float, gamma: float | None, chains: int, max_grads: float | None
 ) -> tuple[Fixed, float]:
     """Underdamped Langevin dynamics on minibatches, and its γ, from a few full gradients at w*.
 
-    The batch has as many rows as make a gradient cheap. Where γ is not given it is a hundredth of the largest curvature
-    at w*, the first rung of a ladder: smaller ones would need more steps than minibatches deserve.
+    The batch has as many rows as make a gradient cheap. γ defaults to a hundredth of the largest curvature at w*, the
+    first level of a schedule: smaller ones would need more steps than minibatches deserve.
     """
-    probe = Rung(Tuning(1.0, 1.0, 1.0, nbeta, gamma or 1.0), {}, 1, engine.size, adjusted=False)
-    probe.direction = np.asarray(engine.normal(engine.key(0), 1))
-    look(engine, probe, np.zeros((1, engine.size)), 8)
-    gamma = gamma or probe.curvature / FIRST_CONDITION
-    step_size = CAREFUL["langevin"] / math.sqrt(probe.curvature)
-    window = math.ceil(WINDOW / math.sqrt(gamma) / step_size)
-    draws = max(FEWEST_DRAWS, SAMPLED_WINDOWS * window)
-    if max_grads is not None:
-        draws = int(min(draws, max(20, max_grads / (3 * chains * (1 + WARM_WINDOWS / SAMPLED_WINDOWS)))))
-    batch = min(engine.rows, max(FEWEST_ROWS, int(CHEAP_GRADIENT / engine.size)))
-    burn_in = math.ceil(draws * WARM_WINDOWS / SAMPLED_WINDOWS)
-    return Fixed("langevin", step_size, draws, burn_in, batch, anchored=True), gamma
+    key = stream(backend, backend.key(0), "minibatch plan")
+    curvature = Curvature(0.0, np.asarray(backend.normal(key, 1)))
+    tuning = Tuning(1.0, 1.0, 1.0, nbeta, gamma or 1.0)
+    curvature.follow(backend, np.zeros((1, backend.size)), tuning, policy.fixed_looks, policy.difference_share)
+    gamma = gamma or curvature.largest / policy.first_condition
+    step_size = policy.careful_langevin_step / math.sqrt(curvature.largest)
+    window = math.ceil(policy.langevin_window / math.sqrt(gamma) / step_size)
+    draws = max(policy.fewest_draws, policy.sampled_windows * window)
+    burn_in_share = policy.warm_windows / policy.sampled_windows
+    if max_grads is not None:  # chains at ε, and twice as many steps at ε/2
+        affordable = max_grads / (3 * chains * (1 + burn_in_share))
+        draws = int(min(draws, max(policy.fewest_affordable_draws, affordable)))
+    batch = min(backend.rows or 0, max(policy.fewest_rows, int(policy.cheap_gradient / backend.size)))
+    return Fixed("langevin", step_size, draws, math.ceil(draws * burn_in_share), batch, anchored=True), gamma
 
 
-def _careful(kernel: str, rung: Rung) -> float:
-    """A step that is small for the largest curvature: of a Langevin step in ε, of the others in √ε's scale."""
-    share, curvature = CAREFUL[kernel], rung.curvature
-    if kernel == "mclmc":
-        return share * math.sqrt(rung.size / curvature)
-    return share / (curvature if kernel in ("sgld", "rmsprop-sgld") else math.sqrt(curvature))
-
-
-def bias(at_step: Rung, at_half: Rung) -> tuple[float, float]:
+def bias(at_step: Level, at_half: Level) -> tuple[float, float]:
     """The bias at ε to first order, 2(λ̂(ε) − λ̂(ε/2)), and its standard error."""
     return 2 * (at_step.value - at_half.value), 2 * math.hypot(at_step.error, at_half.error)
+
+
+def _careful_step(policy: LLCPolicy, kernel: str, level: Level) -> float:
+    """A step that is small for the largest curvature: of a Langevin step in ε, of the others in √ε's scale."""
+    share, curvature = policy.careful_step(kernel), level.curvature.largest
+    if kernel == "mclmc":
+        return share * math.sqrt(level.size / curvature)
+    return share / (curvature if kernel in ("sgld", "rmsprop-sgld") else math.sqrt(curvature))

@@ -1,6 +1,6 @@
-"""One rung of a ladder: all chains at one γ, tuned, warmed up, and sampled until the error is small enough.
+"""One level of γ: all chains at one γ, tuned, warmed up, and sampled until the error is small enough.
 
-A rung is a value that :func:`advance` moves on by one chunk, so that it can be stored between any two.
+A level is a value that :func:`advance` moves on by one chunk, so that it can be stored between any two.
 
 Adjusted kernels (HMC, MALA, NUTS) start dispersed: half of the chains from inside, half from outside of where they will
 end, so that R-hat can see whether they have met. Their step size is tuned for all chains together. Trajectories are as
@@ -13,287 +13,311 @@ stand still, then keeps its step.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, fields
-from typing import Any
+from dataclasses import dataclass, field
+from enum import StrEnum
 
 import numpy as np
 
-from phasecast.sampling.kernels.kernel import Kernel, State, Tuning
+from phasecast.coefficients.llc.plan import Plan
+from phasecast.coefficients.llc.policy import LLCPolicy
+from phasecast.sampling.backends.protocol import Backend, stream
+from phasecast.sampling.kernels.kernel import Array, Kernel, RandomKey, State, Tuning
 from phasecast.sampling.traces import Trace, batch_error, drift, mcse, rhat
 
-TRAJECTORY = 1.5  # a quarter period of the softest direction, about π/2
-WELL_ACCEPTED = 0.85
-CHUNK = 20  # trajectories
-PLACES = 6  # of each chain, after its last chunks
-FEWEST_PLACES = 24
-WARM_CHUNKS = 8
-WARM_RHAT = 1.05
-GOOD_RHAT = 1.01
-FEWEST_STEPS = 300
-LONGEST = 4096  # leaps
-MOST_DIVERGENT = 0.001
-SHORTER = 0.7
-
-STEP = 1.0  # of a Langevin step, in units of 1/√(largest curvature)
-WINDOW = 2.0  # of Langevin time, in units of 1/√γ
-FRICTION = 2.0  # in units of √γ
-SHORT, LONG = 10, 50  # Langevin steps between looks at the curvature
-FIRST_WINDOWS, LAST_WINDOWS = 3, 4
-STILL = 0.01
-ACTIVE = ("warm-up", "sampling")
 OBSERVED = ("loss", "radius", "pull")
 
 
+class Phase(StrEnum):
+    """Where a level is: its chains warm up, are sampled, and end in one of three ways."""
+
+    WARM_UP = "warm-up"
+    SAMPLING = "sampling"
+    DONE = "done"
+    SPENT = "spent"
+    """The budget ended before the error was small enough."""
+    BROKEN = "broken"
+    """The loss is not finite, however small the step."""
+
+    @property
+    def active(self) -> bool:
+        return self in (Phase.WARM_UP, Phase.SAMPLING)
+
+
 @dataclass
-class Rung:
-    """Chains at one γ, in some phase: ``warm-up``, ``sampling``, ``done`` or ``broken``."""
+class Record:
+    """What the chains of a level observed: L − L*, |w − w*|², (w − w*)·∇L, acceptance and divergences."""
+
+    chains: int
+    loss: Trace
+    radius: Trace
+    pull: Trace
+    acceptance: list[float] = field(default_factory=list)
+    divergences: int = 0
+
+    @classmethod
+    def empty(cls, chains: int) -> Record:
+        return cls(chains, Trace(chains), Trace(chains), Trace(chains))
+
+    def append(self, observed: dict[str, np.ndarray]) -> bool:
+        """Note what some steps observed; False, and nothing but divergences is noted, if it is not finite."""
+        self.divergences += int(np.sum(observed["divergent"]))
+        if not all(np.all(np.isfinite(observed[name])) for name in OBSERVED):
+            return False
+        for name in OBSERVED:
+            getattr(self, name).append(observed[name])
+        self.acceptance.append(float(np.mean(observed["acceptance"])))
+        return True
+
+    def keep_later_half(self) -> None:
+        self.loss, self.radius, self.pull = (trace.later(0.5) for trace in (self.loss, self.radius, self.pull))
+
+
+@dataclass
+class Curvature:
+    """The largest curvature of the energy at the chains, and the direction of each chain that found it."""
+
+    largest: float = 0.0
+    direction: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
+
+    def follow(self, backend: Backend, offsets: Array, tuning: Tuning, looks: int, share: float) -> int:
+        """Power iterations by differences of gradients; returns how many gradients each chain spent."""
+        nbeta, gamma = tuning.nbeta, tuning.gamma
+        offsets = np.asarray(offsets)
+        here = backend.evaluate(offsets)[1]
+        first = direction = np.asarray(self.direction)
+        for _ in range(looks):
+            direction = direction / np.linalg.norm(direction, axis=1, keepdims=True)
+            size = share / math.sqrt(max(self.largest, gamma))
+            there = backend.evaluate(offsets + size * direction)[1]
+            direction = (there - here) * (nbeta / size)
+            self.largest = max(float(np.max(np.linalg.norm(direction, axis=1))), 1e-300) + gamma
+            direction = np.where(np.linalg.norm(direction, axis=1, keepdims=True) > 0, direction, first)
+        self.direction = direction
+        return looks + 1
+
+
+@dataclass
+class WarmUp:
+    """How far the tuning of a level is.
+
+    Adjusted kernels count ``chunks`` since the last restart and all ``adaptations``, keep the ``longest_step`` that
+    does not diverge and the last ``positions``; Langevin dynamics keeps (λ̂, |w − w*|², Stein) of its ``windows``, the
+    ``time`` since the last, and how often its step was ``halved``.
+    """
+
+    chunks: int = 0
+    adaptations: int = 0
+    longest_step: float = math.inf
+    positions: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
+    windows: list[tuple[float, float, float]] = field(default_factory=list)
+    time: float = 0.0
+    halved: int = 0
+
+
+@dataclass
+class Level:
+    """Chains at one γ. ``next_look`` is the number of steps after which the error of λ̂ is looked at."""
 
     tuning: Tuning
     state: State
-    chains: int
     size: int
     adjusted: bool
-    phase: str = "warm-up"
+    record: Record
+    phase: Phase = Phase.WARM_UP
+    curvature: Curvature = field(default_factory=Curvature)
+    warm_up: WarmUp = field(default_factory=WarmUp)
+    next_look: int = 0
     chunks: int = 0
-    chunks_warm: int = 0
     gradients: float = 0.0
-    rate: int = 0
-    longest_step: float = math.inf
-    next_look: int = FEWEST_STEPS
-    curvature: float = 0.0
-    direction: Any = None
-    divergences: int = 0
-    halved: int = 0
-    acceptance: list[float] = field(default_factory=list)
-    loss: Trace = field(default_factory=lambda: Trace(1))
-    radius: Trace = field(default_factory=lambda: Trace(1))
-    pull: Trace = field(default_factory=lambda: Trace(1))
-    places: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
-    windows: list[tuple[float, float, float]] = field(default_factory=list)
-    time: float = 0.0
 
-    def __post_init__(self) -> None:
-        if self.loss.chains != self.chains:
-            self.fresh()
+    @property
+    def chains(self) -> int:
+        return self.record.chains
 
-    def fresh(self) -> None:
-        """Forget what was seen."""
-        self.loss, self.radius, self.pull = (Trace(self.chains) for _ in range(3))
-        self.divergences = 0
-        self.acceptance = []
-        self.next_look = FEWEST_STEPS
+    @property
+    def steps(self) -> int:
+        """Steps of each chain that count."""
+        return self.record.loss.steps
+
+    def restart(self, policy: LLCPolicy) -> None:
+        """Forget what was observed."""
+        self.record = Record.empty(self.chains)
+        self.next_look = policy.fewest_steps
 
     def forget_chains(self) -> None:
-        """Keep what was seen, not where the chains are: others go on from there."""
-        self.state, self.direction, self.places = {}, None, np.empty((0, 0))
+        """Keep what was observed, not where the chains are: another level goes on from there."""
+        self.state, self.curvature.direction, self.warm_up.positions = {}, np.empty((0, 0)), np.empty((0, 0))
 
-    def run(self, engine: Any, kernel: Kernel, key: Any, steps: int) -> dict[str, np.ndarray]:
-        """Move the chains on by some steps, and note what they saw, unless it is not finite."""
-        self.state, seen = engine.run(kernel, self.state, self.tuning, engine.fold(key, self.chunks), steps)
+    def run(self, backend: Backend, kernel: Kernel, key: RandomKey, steps: int) -> dict[str, np.ndarray]:
+        """Move the chains on by some steps, and note what they observed, unless it is not finite."""
+        key = stream(backend, key, "chunk", self.chunks)
+        self.state, observed = backend.run(kernel, self.state, self.tuning, key, steps)
         self.chunks += 1
         self.gradients += steps * self.chains * kernel.gradients(self.tuning)
-        self.divergences += int(np.sum(seen["divergent"]))
-        if not all(np.all(np.isfinite(seen[name])) for name in OBSERVED):
-            return seen
-        for name in OBSERVED:
-            getattr(self, name).append(seen[name])
-        self.acceptance.append(float(np.mean(seen["acceptance"])))
-        return seen
+        self.record.append(observed)
+        return observed
 
     @property
     def value(self) -> float:
         """nβ E[L − L*]."""
-        return self.tuning.nbeta * self.loss.mean
+        return self.tuning.nbeta * self.record.loss.mean
 
     @property
     def error(self) -> float:
         """Its standard error; for chains without a test, which are short, at least that of a few long batches."""
-        found = [self.loss.error]
+        errors = [self.record.loss.error]
         if not self.adjusted:
-            found += [batch_error(self.loss.means, batches) for batches in (10, 5)]
-        return self.tuning.nbeta * max(found)
+            errors += [batch_error(self.record.loss.means, batches) for batches in (10, 5)]
+        return self.tuning.nbeta * max(errors)
 
     @property
     def stein(self) -> tuple[float, float]:
         """nβ E[u·∇L] + γ E|u|² − d, which is zero for the target, and its standard error."""
-        means = self.tuning.nbeta * self.pull.means + self.tuning.gamma * self.radius.means
+        means = self.tuning.nbeta * self.record.pull.means + self.tuning.gamma * self.record.radius.means
         return float(means.mean()) - self.size, mcse(means)
 
     @property
     def rhat(self) -> float:
-        return float(np.nanmax([rhat(self.loss.draws), rhat(self.radius.draws)]))
+        return float(np.nanmax([rhat(self.record.loss.draws), rhat(self.record.radius.draws)]))
+
+    @property
+    def divergent_share(self) -> float:
+        """Divergent steps over all steps."""
+        return self.record.divergences / max(1, self.steps * self.chains)
 
 
-def start(engine: Any, kernel: Kernel, offsets: Any, tuning: Tuning, key: Any) -> Rung:
-    """A rung at ``tuning.gamma`` from these offsets."""
-    chains = len(offsets)
-    rung = Rung(tuning, {}, chains, engine.size, kernel.adjusted)
-    rung.direction = engine.normal(engine.fold(key, 10**6), chains)
-    look(engine, rung, offsets, 4)
-    rung.tuning = _tuned(rung, kernel)
-    rung.state = engine.init(kernel, offsets, rung.tuning, engine.fold(key, 10**6 + 1))
-    return rung
+def start(backend: Backend, plan: Plan, offsets: Array, tuning: Tuning, key: RandomKey) -> Level:
+    """A level at ``tuning.gamma`` from these offsets."""
+    chains, policy = len(offsets), plan.policy
+    level = Level(tuning, {}, backend.size, plan.kernel.adjusted, Record.empty(chains), next_look=policy.fewest_steps)
+    level.curvature.direction = np.asarray(backend.normal(stream(backend, key, "curvature"), chains))
+    _follow_curvature(backend, policy, level, offsets, policy.curvature_looks)
+    level.tuning = _tuned(level, plan)
+    level.state = backend.init(plan.kernel, offsets, level.tuning, stream(backend, key, "state"))
+    return level
 
 
-def advance(engine: Any, kernel: Kernel, rung: Rung, key: Any, goal: float, budget: float) -> None:
-    """Move a rung on by one chunk; ``goal`` is the relative standard error to reach, ``budget`` all its gradients."""
-    if kernel.adjusted:
-        _advance_adjusted(engine, kernel, rung, key, goal)
+def at_next_gamma(backend: Backend, plan: Plan, level: Level, gamma: float, key: RandomKey) -> Level:
+    """The chains of one level at another γ; those of adjusted kernels are dispersed again."""
+    offsets = np.asarray(level.state["position"])
+    if plan.kernel.adjusted:
+        wider = math.sqrt(level.tuning.gamma / gamma)
+        offsets = offsets * np.where(np.arange(level.chains) % 2, wider, 1.0)[:, None]
+    following = start(backend, plan, backend.array(offsets), level.tuning._replace(gamma=gamma), key)
+    if "momentum" in level.state:
+        following.state = {**following.state, "momentum": level.state["momentum"]}
+    return following
+
+
+def advance(backend: Backend, plan: Plan, level: Level, key: RandomKey, goal: float, budget: float) -> None:
+    """Move a level on by one chunk; ``goal`` is the relative standard error to reach, ``budget`` all its gradients."""
+    if plan.kernel.adjusted:
+        _advance_adjusted(backend, plan, level, key, goal)
     else:
-        _advance_langevin(engine, kernel, rung, key, goal)
-    if rung.gradients >= budget and rung.phase in ACTIVE:
-        rung.phase = "spent"
+        _advance_langevin(backend, plan, level, key, goal)
+    if level.gradients >= budget and level.phase.active:
+        level.phase = Phase.SPENT
 
 
-def _advance_adjusted(engine: Any, kernel: Kernel, rung: Rung, key: Any, goal: float) -> None:
-    seen = rung.run(engine, kernel, key, CHUNK)
-    accepted = float(np.mean(seen["acceptance"]))
-    if rung.divergences > MOST_DIVERGENT / 2 * max(rung.loss.steps, FEWEST_STEPS) * rung.chains:
-        rung.longest_step = SHORTER * rung.tuning.step_size  # narrow places decide, not the mean acceptance
-        rung.tuning = _tuned(rung, kernel, rung.longest_step)
-        rung.phase, rung.chunks_warm = "warm-up", 0
-        rung.fresh()
+def _advance_adjusted(backend: Backend, plan: Plan, level: Level, key: RandomKey, goal: float) -> None:
+    policy, warm_up = plan.policy, level.warm_up
+    observed = level.run(backend, plan.kernel, key, policy.adjusted_chunk)
+    accepted = float(np.mean(observed["acceptance"]))
+    most = policy.most_divergent / 2 * max(level.steps, policy.fewest_steps) * level.chains
+    if level.record.divergences > most:
+        # narrow places decide, not the mean acceptance
+        warm_up.longest_step = policy.divergence_step_factor * level.tuning.step_size
+        level.tuning = _tuned(level, plan, warm_up.longest_step)
+        level.phase, warm_up.chunks = Phase.WARM_UP, 0
+        level.restart(policy)
         return
-    if rung.phase == "warm-up":
-        rung.rate += 1
-        rung.chunks_warm += 1
-        here = np.asarray(rung.state["position"], dtype=float)
-        rung.places = np.concatenate([rung.places.reshape(-1, rung.size), here])[-PLACES * rung.chains :]
-        factor = math.exp((accepted - WELL_ACCEPTED) * 3 / rung.rate**0.6)
-        rung.tuning = _tuned(rung, kernel, min(rung.longest_step, rung.tuning.step_size * factor))
-        if rung.chunks_warm >= WARM_CHUNKS and rung.chunks_warm % 2 == 0:
-            recent = [trace.later(0.5) for trace in (rung.loss, rung.radius)]
-            if max(rhat(trace.draws) for trace in recent) < WARM_RHAT and accepted > 0.6:
-                rung.phase = "sampling"
-                rung.fresh()
+    if level.phase is Phase.WARM_UP:
+        warm_up.adaptations += 1
+        warm_up.chunks += 1
+        here = np.asarray(level.state["position"], dtype=float)
+        recent = np.concatenate([warm_up.positions.reshape(-1, level.size), here])
+        warm_up.positions = recent[-policy.positions_per_chain * level.chains :]
+        rate = policy.adaptation_gain / warm_up.adaptations**policy.adaptation_decay
+        factor = math.exp((accepted - policy.good_acceptance) * rate)
+        level.tuning = _tuned(level, plan, min(warm_up.longest_step, level.tuning.step_size * factor))
+        if warm_up.chunks >= policy.warm_chunks and warm_up.chunks % 2 == 0:
+            later = [trace.later(0.5) for trace in (level.record.loss, level.record.radius)]
+            met = max(rhat(trace.draws) for trace in later) < policy.warm_rhat
+            if met and accepted > policy.warm_acceptance:
+                level.phase = Phase.SAMPLING
+                level.restart(policy)
         return
-    if rung.loss.steps >= rung.next_look:  # looking at every step would favour stopping on a low value
-        rung.next_look = int(1.3 * rung.loss.steps)
-        met = rung.rhat < GOOD_RHAT
-        if met and rung.error <= goal * abs(rung.value):
-            rung.phase = "done"
-        elif not met and rung.loss.steps >= 4 * FEWEST_STEPS:
-            rung.loss, rung.radius, rung.pull = (t.later(0.5) for t in (rung.loss, rung.radius, rung.pull))
+    if level.steps >= level.next_look:
+        level.next_look = int(policy.look_growth * level.steps)
+        met = level.rhat < policy.largest_rhat
+        if met and level.error <= goal * abs(level.value):
+            level.phase = Phase.DONE
+        elif not met and level.steps >= 4 * policy.fewest_steps:
+            level.record.keep_later_half()
 
 
-def _advance_langevin(engine: Any, kernel: Kernel, rung: Rung, key: Any, goal: float) -> None:
-    steps = SHORT if rung.phase == "warm-up" and rung.gradients < 200 * rung.chains else LONG
-    before = rung.state
-    seen = rung.run(engine, kernel, key, steps)
-    if not all(np.all(np.isfinite(seen[name])) for name in OBSERVED):
-        rung.state = before
-        rung.tuning = rung.tuning._replace(step_size=rung.tuning.step_size / 2)
-        rung.halved += 1
-        if rung.halved > 20:
-            rung.phase = "broken"
+def _advance_langevin(backend: Backend, plan: Plan, level: Level, key: RandomKey, goal: float) -> None:
+    policy, warm_up = plan.policy, level.warm_up
+    early = level.phase is Phase.WARM_UP and level.gradients < policy.short_chunk_gradients * level.chains
+    steps = policy.short_chunk if early else policy.long_chunk
+    before = level.state
+    observed = level.run(backend, plan.kernel, key, steps)
+    if not all(np.all(np.isfinite(observed[name])) for name in OBSERVED):
+        level.state = before
+        level.tuning = level.tuning._replace(step_size=level.tuning.step_size / 2)
+        warm_up.halved += 1
+        if warm_up.halved > policy.most_halvings:
+            level.phase = Phase.BROKEN
         return
-    rung.time += steps * rung.tuning.step_size
-    window = WINDOW / math.sqrt(rung.tuning.gamma)
-    if rung.phase == "warm-up":
-        look(engine, rung, rung.state["position"], 2)
-        rung.tuning = _tuned(rung, kernel)
-        if rung.time >= window:
-            rung.time = 0.0
-            stein = rung.tuning.nbeta * rung.pull.mean + rung.tuning.gamma * rung.radius.mean - rung.size
-            rung.windows.append((rung.value, rung.radius.mean, stein))
-            rung.fresh()
-            if len(rung.windows) >= FIRST_WINDOWS and _stands_still(rung):
-                rung.phase = "sampling"
+    warm_up.time += steps * level.tuning.step_size
+    window = policy.langevin_window / math.sqrt(level.tuning.gamma)
+    radius = level.record.radius
+    if level.phase is Phase.WARM_UP:
+        _follow_curvature(backend, policy, level, level.state["position"], policy.curvature_updates)
+        level.tuning = _tuned(level, plan)
+        if warm_up.time >= window:
+            warm_up.time = 0.0
+            stein = level.tuning.nbeta * level.record.pull.mean + level.tuning.gamma * radius.mean - level.size
+            warm_up.windows.append((level.value, radius.mean, stein))
+            level.restart(policy)
+            if len(warm_up.windows) >= policy.first_windows and _stands_still(level, policy):
+                level.phase = Phase.SAMPLING
         return
-    if rung.time >= LAST_WINDOWS * window and rung.error <= goal * abs(rung.value):
-        moved, error = drift(rung.radius.means)
-        if abs(moved) <= max(2 * STILL * rung.radius.mean, 3 * error):
-            rung.phase = "done"
+    if warm_up.time >= policy.last_windows * window and level.error <= goal * abs(level.value):
+        moved, error = drift(radius.means)
+        if abs(moved) <= max(2 * policy.still * radius.mean, policy.still_errors * error):
+            level.phase = Phase.DONE
 
 
-def _stands_still(rung: Rung) -> bool:
-    (loss_before, radius_before, _), (loss, radius, stein) = rung.windows[-2:]
-    noise = 2 * math.sqrt(2 / (rung.size * rung.chains))
+def _stands_still(level: Level, policy: LLCPolicy) -> bool:
+    (loss_before, radius_before, _), (loss, radius, stein) = level.warm_up.windows[-2:]
+    noise = 2 * math.sqrt(2 / (level.size * level.chains))
     return (
-        abs(radius / radius_before - 1) < STILL + noise
-        and abs(loss / loss_before - 1) < STILL + noise
-        and abs(stein) < (STILL + noise) * rung.size
+        abs(radius / radius_before - 1) < policy.still + noise
+        and abs(loss / loss_before - 1) < policy.still + noise
+        and abs(stein) < (policy.still + noise) * level.size
     )
 
 
-def look(engine: Any, rung: Rung, offsets: Any, looks: int) -> None:
-    """Follow the largest curvature of U at the chains, by differences of gradients along a direction that is kept."""
-    nbeta, gamma = rung.tuning.nbeta, rung.tuning.gamma
-    here = engine.evaluate(offsets)[1]
-    direction = np.asarray(rung.direction)
-    for _ in range(looks):
-        direction = direction / np.linalg.norm(direction, axis=1, keepdims=True)
-        size = 0.1 / math.sqrt(max(rung.curvature, gamma))
-        there = engine.evaluate(np.asarray(offsets) + size * direction)[1]
-        direction = (there - here) * (nbeta / size)
-        rung.curvature = max(float(np.max(np.linalg.norm(direction, axis=1))), 1e-300) + gamma
-        direction = np.where(
-            np.linalg.norm(direction, axis=1, keepdims=True) > 0, direction, np.asarray(rung.direction)
-        )
-    rung.direction = direction
-    rung.gradients += (looks + 1) * rung.chains
+def _follow_curvature(backend: Backend, policy: LLCPolicy, level: Level, offsets: Array, looks: int) -> None:
+    spent = level.curvature.follow(backend, offsets, level.tuning, looks, policy.difference_share)
+    level.gradients += spent * level.chains
 
 
-def _tuned(rung: Rung, kernel: Kernel, step_size: float | None = None) -> Tuning:
-    soft = math.sqrt(rung.tuning.gamma)
-    if kernel.adjusted:
-        soft = max(soft, 1 / _widest(rung.places))
-        first = 1 / math.sqrt(rung.curvature) / rung.size**0.25
-        length = min(step_size or first, TRAJECTORY / soft)
-        leaps = min(max(1.0, TRAJECTORY / soft / length), LONGEST)
+def _tuned(level: Level, plan: Plan, step_size: float | None = None) -> Tuning:
+    policy, soft = plan.policy, math.sqrt(level.tuning.gamma)
+    if plan.kernel.adjusted:
+        soft = max(soft, 1 / _widest(level.warm_up.positions, policy.fewest_positions))
+        first = 1 / math.sqrt(level.curvature.largest) / level.size**0.25
+        length = min(step_size or first, policy.trajectory / soft)
+        leaps = min(max(1.0, policy.trajectory / soft / length), policy.longest_trajectory)
     else:
-        length, leaps = STEP / math.sqrt(rung.curvature), 1.0
-    return rung.tuning._replace(step_size=length, leaps=leaps, friction=FRICTION * soft)
+        length, leaps = policy.langevin_step / math.sqrt(level.curvature.largest), 1.0
+    return level.tuning._replace(step_size=length, leaps=leaps, friction=policy.langevin_friction * soft)
 
 
-def _widest(places: np.ndarray) -> float:
+def _widest(positions: np.ndarray, fewest: int) -> float:
     """The largest root-mean-square of the chains' offsets along any direction; infinite before there are enough."""
-    if len(places) < FEWEST_PLACES:
+    if len(positions) < fewest:
         return math.inf
-    return math.sqrt(np.linalg.eigvalsh(places @ places.T / len(places))[-1])
-
-
-def next_rung(engine: Any, kernel: Kernel, rung: Rung, gamma: float, key: Any) -> Rung:
-    """The chains of one rung at another γ; those of adjusted kernels are dispersed again."""
-    offsets = np.asarray(rung.state["position"])
-    if kernel.adjusted:
-        offsets = offsets * np.where(np.arange(rung.chains) % 2, math.sqrt(rung.tuning.gamma / gamma), 1.0)[:, None]
-    found = start(engine, kernel, engine.array(offsets), rung.tuning._replace(gamma=gamma), key)
-    if "momentum" in rung.state:
-        found.state = {**found.state, "momentum": rung.state["momentum"]}
-    return found
-
-
-def to_plain(rung: Rung) -> dict[str, Any]:
-    """A rung as arrays, numbers and strings, to be stored."""
-    plain: dict[str, Any] = {}
-    for one in fields(Rung):
-        value = getattr(rung, one.name)
-        if isinstance(value, Trace):
-            value = {part.name: getattr(value, part.name) for part in fields(Trace)}
-        elif one.name == "state":
-            value = {name: np.asarray(array) for name, array in value.items()}
-        elif one.name == "tuning":
-            value = [float(number) for number in value]
-        elif one.name == "direction":
-            value = np.empty(0) if value is None else np.asarray(value)
-        elif one.name == "windows":
-            value = np.array(value, dtype=float).reshape(-1, 3)
-        elif one.name == "longest_step":
-            value = value if math.isfinite(value) else 0.0
-        plain[one.name] = value
-    return plain
-
-
-def from_plain(plain: dict[str, Any], engine: Any) -> Rung:
-    """The rung that :func:`to_plain` took apart."""
-    found = dict(plain)
-    for name in OBSERVED:
-        found[name] = Trace(**found[name])
-    found["state"] = {name: engine.array(array) for name, array in found["state"].items()}
-    found["tuning"] = Tuning(*found["tuning"])
-    found["direction"] = found["direction"] if found["direction"].size else None
-    found["windows"] = [tuple(row) for row in found["windows"].tolist()]
-    found["acceptance"] = [float(a) for a in found["acceptance"]]
-    found["longest_step"] = found["longest_step"] or math.inf
-    return Rung(**found)
+    return math.sqrt(np.linalg.eigvalsh(positions @ positions.T / len(positions))[-1])

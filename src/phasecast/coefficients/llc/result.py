@@ -1,20 +1,31 @@
-"""What :func:`phasecast.llc` returns: λ̂ with everything that speaks for and against it."""
+"""What does :func:`phasecast.llc` return? λ̂ with everything that speaks for and against it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from phasecast.core.errors import BadInput, whole_number
-from phasecast.core.results import Measurement, Status, show
+from phasecast.core.results import NOT_STORED, Measurement, Status, show
+from phasecast.sampling.backends.protocol import Backend, stream
+from phasecast.sampling.kernels.kernel import Kernel, State, Tuning
 
 if TYPE_CHECKING:
     import xarray as xr
+    from matplotlib.figure import Figure
 
-COLOUR = "#0072B2"
+
+@dataclass(frozen=True, eq=False)
+class Chains:
+    """Where the chains stopped, for those who let them go on. Keeps the data of the problem in memory."""
+
+    backend: Backend
+    kernel: Kernel
+    state: State
+    tuning: Tuning
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -22,10 +33,11 @@ class LLC(Measurement):
     """λ̂ at w*.
 
     ``value_min`` is λ̂ against the minimum that descent from w* reaches. ``value_var`` is (nβ)² Var L, which differs
-    from λ̂ by dλ̂/d log nβ. ``gamma`` is the γ asked for, or None where λ̂ is the limit of a ladder. ``curve`` has a row
-    (γ, λ̂(γ), error, value_var) for each rung sampled, ``traces`` the draws of nβ(L − L*) and of |w − w*|² on the last
-    one, (draws, chains). ``stein`` is nβE[(w − w*)·∇L] + γE|w − w*|² − d in standard errors, ``divergences`` a share of
-    the steps, and the cost is in ``gradients`` of single chains and in ``seconds``.
+    from λ̂ by dλ̂/d log nβ. ``gamma`` is the γ that was given, or None where λ̂ is the limit γ → 0. ``curve`` has a row
+    (γ, λ̂(γ), error, value_var) for each level, ``traces`` the draws of nβ(L − L*) and of |w − w*|² at the last one,
+    (draws, chains). ``stein`` is nβE[(w − w*)·∇L] + γE|w − w*|² − d in standard errors, ``divergences`` a share of
+    the steps, and the cost is in ``gradients`` of single chains and in ``seconds``. ``chains`` is where they stopped,
+    in the object that ``llc`` returned.
     """
 
     value_min: float
@@ -41,7 +53,7 @@ class LLC(Measurement):
     gradients: float
     seconds: float
     traces: dict[str, np.ndarray]
-    _chains: ClassVar[Any] = None  # of the object that llc returned: engine, kernel, state and tuning
+    chains: Chains | None = field(default=None, repr=False, compare=False, metadata=NOT_STORED)
 
     def plain(self) -> dict[str, Any]:
         """For other programs: everything but the draws."""
@@ -58,21 +70,23 @@ class LLC(Measurement):
         The chains go on from where they stopped, ``thin`` steps for each draw. ``row_losses(params, data)`` is the loss
         before its mean is taken; for a torch module ``row_losses(outputs, targets)``, as with ``reduction="none"``.
         """
-        if self._chains is None:
-            raise BadInput("this result came from a file, or without data", "ask the one that llc returned, with data")
-        engine, kernel, state, tuning = self._chains
+        if self.chains is None:
+            raise BadInput("this result came from a file, or without data", "use the one that llc returned, with data")
+        chains = self.chains
+        backend, kernel, state, tuning = chains.backend, chains.kernel, chains.state, chains.tuning
         whole_number("draws", draws, 1)
         whole_number("thin", thin, 1)
-        key, found = engine.fold(engine.key(0), 10**9), []
+        losses = []
         for number in range(draws):
-            state, _ = engine.run(kernel, state, tuning, engine.fold(key, number), thin)
-            rows = engine.of_rows(row_losses, state["position"])
-            if rows.ndim != 2 or rows.shape[1] != engine.rows:
+            key = stream(backend, backend.key(0), "further draws", number)
+            state, _ = backend.run(kernel, state, tuning, key, thin)
+            rows = backend.of_rows(row_losses, state["position"])
+            if rows.ndim != 2 or rows.shape[1] != backend.rows:
                 raise BadInput(
-                    f"row_losses has shape {rows.shape[1:]}", f"return one number for each of {engine.rows} rows"
+                    f"row_losses has shape {rows.shape[1:]}", f"return one number for each of {backend.rows} rows"
                 )
-            found.append(rows)
-        return np.stack(found)
+            losses.append(rows)
+        return np.stack(losses)
 
     def datatree(self) -> xr.DataTree:
         """The draws as an xarray DataTree with a group ``posterior``, as ArviZ reads it."""
@@ -82,38 +96,38 @@ class LLC(Measurement):
         stats = {"gamma": self.curve[-1, 0], "nbeta": self.nbeta, "acceptance": self.acceptance}
         return xr.DataTree.from_dict({"posterior": xr.Dataset(draws), "sample_stats": xr.Dataset(stats)})
 
-    def plot(self) -> Any:
-        """A matplotlib figure: λ̂(γ) over the ladder, and nβ(L − L*) of each chain on its last rung."""
-        from matplotlib.figure import Figure
+    def figure(self) -> Figure:
+        """λ̂(γ) at every level, and nβ(L − L*) of each chain at the last."""
+        from phasecast.figures.drawing import COLOURS, blank, legend
 
-        figure = Figure(figsize=(8.0, 3.2), layout="constrained")
-        left, right = figure.subplots(1, 2)
+        figure, axes = blank(1, 2, width=8.0)
+        left, right = axes[0]
         gammas, values, errors, _ = self.curve.T
-        left.errorbar(gammas, values, yerr=errors, fmt="o-", color=COLOUR, ms=4, lw=1, capsize=2, label="sampled")
-        fill = "none" if self.status is Status.REFUSED else COLOUR
-        words = f"λ̂ = {show(self.estimate, self.error)}"
+        colour = COLOURS[0]
+        left.errorbar(gammas, values, yerr=errors, fmt="o-", color=colour, ms=4, lw=1, capsize=2, label="sampled")
+        fill = "none" if self.status is Status.REFUSED else colour
         middle, width = float(np.asarray(self.estimate)), float(np.nan_to_num(self.error, posinf=0.0))
         left.axhspan(middle - width, middle + width, color="#888888", alpha=0.15, lw=0)
-        left.axhline(middle, color="#888888", lw=0.8, ls="--", label=words)
-        left.plot(gammas[-1:], values[-1:], "o", ms=4, color=COLOUR, mfc=fill)
+        left.axhline(middle, color="#888888", lw=0.8, ls="--", label=f"λ̂ = {show(self.estimate, self.error)}")
+        left.plot(gammas[-1:], values[-1:], "o", ms=4, color=colour, mfc=fill)
         left.set_xscale("log")
-        left.set_xlabel("pull γ towards w*")
+        left.set_xlabel("localisation γ")
         left.set_ylabel("nβ E[L − L*]")
-        left.legend(frameon=False, fontsize=8.5)
+        legend(left)
         left.set_title(f"{self.status}", fontsize=9, loc="left")
         for chain in self.traces["excess"].T[:8]:
             right.plot(chain, lw=0.5, alpha=0.8)
         right.set_xlabel("draw")
         right.set_ylabel("nβ (L − L*)")
-        for axes in (left, right):
-            axes.spines[["top", "right"]].set_visible(False)
         return figure
 
+    plot = figure
+
     def _rows(self) -> list[tuple[str, str]]:
-        pull = "a ladder towards γ → 0" if self.gamma is None else f"γ = {self.gamma:g}"
+        localisation = "the limit γ → 0" if self.gamma is None else f"γ = {self.gamma:g}"
         return [
             *super()._rows(),
-            ("where", f"nβ = {self.nbeta:.4g}, {pull}"),
+            ("where", f"nβ = {self.nbeta:.4g}, {localisation}"),
             ("cost", f"{self.gradients:.3g} gradients, {self.seconds:.3g} s"),
         ]
 

@@ -8,19 +8,23 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import cache
-from typing import Any
+from typing import Any, TypeAlias
 
 from phasecast.core.errors import BadInput
-from phasecast.sampling.kernels.kernel import Array, Info, Kernel, Ops, State, Target, Tuning, at
+from phasecast.sampling.kernels.kernel import Array, Info, Kernel, Ops, RandomKey, State, Target, Tuning, at
 
-Build = Callable[[Callable[[Any], Any], Tuning, int], Any]
+Algorithm: TypeAlias = Any
+"""A sampling algorithm of blackjax: it has ``init`` and ``step``."""
+
+LogDensity: TypeAlias = Callable[[Array], Array]
+Build: TypeAlias = Callable[[LogDensity, Tuning, int], Algorithm]
 
 
 @cache  # the same kernel is the same compilation
 def nuts() -> Kernel:
     """The No-U-Turn sampler with unit mass and ``tuning.step_size`` (Hoffman & Gelman 2014)."""
 
-    def build(logdensity: Callable[[Any], Any], tuning: Tuning, size: int) -> Any:
+    def build(logdensity: LogDensity, tuning: Tuning, size: int) -> Algorithm:
         import blackjax
         import jax.numpy as jnp
 
@@ -33,7 +37,7 @@ def nuts() -> Kernel:
 def mclmc() -> Kernel:
     """Microcanonical Langevin dynamics, momentum forgotten over a length √d/friction (Robnik & Seljak 2024)."""
 
-    def build(logdensity: Callable[[Any], Any], tuning: Tuning, size: int) -> Any:
+    def build(logdensity: LogDensity, tuning: Tuning, size: int) -> Algorithm:
         import blackjax
 
         return blackjax.mclmc(logdensity, L=math.sqrt(size) / tuning.friction, step_size=tuning.step_size)
@@ -46,25 +50,25 @@ def from_blackjax(
 ) -> Kernel:
     """Your own blackjax kernel: ``build(logdensity, tuning, size)`` returns a blackjax sampling algorithm."""
 
-    def algorithm(target: Target, tuning: Tuning, size: int) -> Any:
-        def logdensity(position: Any) -> Any:
+    def algorithm(target: Target, tuning: Tuning, size: int) -> Algorithm:
+        def logdensity(position: Array) -> Array:
             return -target(position[None, :], tuning, None)["energy"][0]
 
-        found = build(logdensity, tuning, size)
-        if not (hasattr(found, "init") and hasattr(found, "step")):
+        built = build(logdensity, tuning, size)
+        if not (hasattr(built, "init") and hasattr(built, "step")):
             raise BadInput(
-                f"{name} builds a {type(found).__name__}", "return a blackjax algorithm, such as blackjax.nuts(…)"
+                f"{name} builds a {type(built).__name__}", "return a blackjax algorithm, such as blackjax.nuts(…)"
             )
-        return found
+        return built
 
-    def init(ops: Ops, target: Target, position: Array, tuning: Tuning, key: Any) -> State:
+    def init(ops: Ops, target: Target, position: Array, tuning: Tuning, key: RandomKey) -> State:
         import jax
 
         chains, size = position.shape
         inner = jax.vmap(algorithm(target, tuning, size).init)(position, jax.random.split(key, chains))
         return {**at(target, position, tuning, key), "inner": inner}
 
-    def step(ops: Ops, target: Target, state: State, tuning: Tuning, key: Any) -> tuple[State, Info]:
+    def step(ops: Ops, target: Target, state: State, tuning: Tuning, key: RandomKey) -> tuple[State, Info]:
         import jax
         import jax.numpy as jnp
 

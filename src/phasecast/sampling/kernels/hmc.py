@@ -7,10 +7,23 @@ comes back to where it started every time.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
-from typing import Any
 
-from phasecast.sampling.kernels.kernel import Array, Info, Kernel, Ops, State, Target, Tuning, at, dot
+from phasecast.sampling.kernels.kernel import (
+    Array,
+    Info,
+    Kernel,
+    Number,
+    Ops,
+    RandomKey,
+    State,
+    Step,
+    Target,
+    Tuning,
+    at,
+    dot,
+)
 
 DIVERGENCE = 1000.0
 """An error in energy beyond which a trajectory has left the flow it approximates."""
@@ -20,7 +33,7 @@ DIVERGENCE = 1000.0
 def hmc() -> Kernel:
     """HMC with trajectories of ``tuning.leaps`` leaps on average."""
 
-    def leaps(ops: Ops, tuning: Tuning, key: Any) -> Any:
+    def leaps(ops: Ops, tuning: Tuning, key: RandomKey) -> Number:
         return 1 + ops.same_for_all(key) * (2 * tuning.leaps - 1)
 
     return Kernel("hmc", _init, _trajectory(leaps), True, lambda tuning: tuning.leaps)
@@ -28,20 +41,20 @@ def hmc() -> Kernel:
 
 @cache  # the same kernel is the same compilation
 def mala() -> Kernel:
-    """The Metropolis-adjusted Langevin algorithm: one leap a step (Roberts & Tweedie 1996)."""
+    """The Metropolis-adjusted Langevin algorithm: one leap per step (Roberts & Tweedie 1996)."""
     return Kernel("mala", _init, _trajectory(lambda ops, tuning, key: 1.0), True)
 
 
-def _init(ops: Ops, target: Target, position: Array, tuning: Tuning, key: Any) -> State:
+def _init(ops: Ops, target: Target, position: Array, tuning: Tuning, key: RandomKey) -> State:
     return at(target, position, tuning, key)
 
 
-def _trajectory(leaps: Any) -> Any:
-    def step(ops: Ops, target: Target, state: State, tuning: Tuning, key: Any) -> tuple[State, Info]:
+def _trajectory(leaps: Callable[[Ops, Tuning, RandomKey], Number]) -> Step:
+    def step(ops: Ops, target: Target, state: State, tuning: Tuning, key: RandomKey) -> tuple[State, Info]:
         for_momentum, for_leaps, for_batches, for_test = ops.split(key, 4)
         momentum = ops.normal(for_momentum, state["position"])
 
-        def leap(key: Any, moving: State) -> State:
+        def leap(key: RandomKey, moving: State) -> State:
             middle = moving["momentum"] - tuning.step_size / 2 * moving["gradient"]
             there = at(target, moving["position"] + tuning.step_size * middle, tuning, key)
             return {**there, "momentum": middle - tuning.step_size / 2 * there["gradient"]}

@@ -10,19 +10,26 @@ offset u from w*) and what the target is there:
 ``pull``     u·∇L, whose mean Stein's identity knows
 ========== ================================================================================
 
-so a step costs the gradients it needs and none more. Kernels are written in terms of a few operations (:class:`Ops`)
-that an engine provides; they hold no state, no randomness but the key, and no array library.
+so a step costs only the gradients it needs. Kernels are written in terms of a few operations (:class:`Ops`)
+that a back-end provides; they hold no state, no randomness but the key, and no array library.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
-Array = Any
-State = dict[str, Array]
-Number = Any  # a float, or an array of one number while compiling
+Array: TypeAlias = Any
+"""An array of JAX, or a tensor of PyTorch: kernels use only what both can do."""
+
+RandomKey: TypeAlias = Any
+"""What a back-end draws from: a key of JAX, or an integer for PyTorch."""
+
+Number: TypeAlias = Any
+"""A float, or an array of one number while compiling."""
+
+State: TypeAlias = dict[str, Array]
 
 
 class Tuning(NamedTuple):
@@ -39,13 +46,15 @@ class Tuning(NamedTuple):
 
 
 class Ops(Protocol):
-    """What an engine provides to kernels; a key is whatever the engine uses for randomness."""
+    """What a back-end provides to kernels."""
 
-    def split(self, key: Any, count: int) -> Any: ...
-    def normal(self, key: Any, like: Array) -> Array: ...
-    def uniform(self, key: Any, like: Array) -> Array: ...
-    def same_for_all(self, key: Any) -> Any: ...
-    def repeat(self, count: Any, body: Callable[[Any, State], State], state: State, key: Any) -> State: ...
+    def split(self, key: RandomKey, count: int) -> RandomKey: ...
+    def normal(self, key: RandomKey, like: Array) -> Array: ...
+    def uniform(self, key: RandomKey, like: Array) -> Array: ...
+    def same_for_all(self, key: RandomKey) -> Number: ...
+    def repeat(
+        self, count: Number, body: Callable[[RandomKey, State], State], state: State, key: RandomKey
+    ) -> State: ...
     def where(self, chains: Array, new: Array, old: Array) -> Array: ...
     def exp(self, x: Array) -> Array: ...
     def sqrt(self, x: Array) -> Array: ...
@@ -55,14 +64,18 @@ class Ops(Protocol):
 
 
 class Info(NamedTuple):
-    """What a step says about itself, one number a chain."""
+    """What a step says about itself, one number per chain."""
 
     acceptance: Array
     divergent: Array
 
 
-Target = Callable[[Array, Tuning, Any], State]
+Target = Callable[[Array, Tuning, RandomKey], State]
 """``target(position, tuning, key)``: energy, gradient, loss and pull; the key chooses a minibatch, if there is one."""
+
+
+Init: TypeAlias = "Callable[[Ops, Target, Array, Tuning, RandomKey], State]"
+Step: TypeAlias = "Callable[[Ops, Target, State, Tuning, RandomKey], tuple[State, Info]]"
 
 
 @dataclass(frozen=True)
@@ -79,8 +92,8 @@ class Kernel:
     """
 
     name: str
-    init: Callable[[Ops, Target, Array, Tuning, Any], State]
-    step: Callable[[Ops, Target, State, Tuning, Any], tuple[State, Info]]
+    init: Init
+    step: Step
     adjusted: bool
     gradients: Callable[[Tuning], float] = lambda _: 1.0
     only_jax: bool = False
@@ -92,7 +105,7 @@ def dot(x: Array, y: Array) -> Array:
 
 
 def per_chain(x: Array) -> Array:
-    """One number a chain, to multiply positions with."""
+    """One number per chain, to multiply positions with."""
     return x[..., None]
 
 
@@ -109,7 +122,7 @@ def localised(position: Array, loss: Array, slope: Array, tuning: Tuning, decay:
     return {"energy": energy, "gradient": gradient, "loss": loss, "pull": pull}
 
 
-def at(target: Target, position: Array, tuning: Tuning, key: Any) -> State:
+def at(target: Target, position: Array, tuning: Tuning, key: RandomKey) -> State:
     """The part of a state that every kernel has."""
     return {"position": position, **target(position, tuning, key)}
 

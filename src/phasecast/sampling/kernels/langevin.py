@@ -1,4 +1,4 @@
-"""Underdamped Langevin dynamics by the BAOAB splitting: one gradient a step, no Metropolis test.
+"""Underdamped Langevin dynamics by the BAOAB splitting: one gradient per step, no Metropolis test.
 
 .. math:: du = p\\,dt, \\qquad dp = -\\nabla U\\,dt - fp\\,dt + \\sqrt{2f}\\,dW
 
@@ -9,9 +9,8 @@ The order kick, drift, friction, drift, kick leaves the smallest error in positi
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
 
-from phasecast.sampling.kernels.kernel import Array, Info, Kernel, Ops, State, Target, Tuning, always, at
+from phasecast.sampling.kernels.kernel import Array, Info, Kernel, Ops, RandomKey, State, Target, Tuning, always, at
 
 
 @cache  # the same kernel is the same compilation
@@ -20,12 +19,12 @@ def langevin() -> Kernel:
     return Kernel("langevin", _init, _step, adjusted=False)
 
 
-def _init(ops: Ops, target: Target, position: Array, tuning: Tuning, key: Any) -> State:
+def _init(ops: Ops, target: Target, position: Array, tuning: Tuning, key: RandomKey) -> State:
     for_momentum, for_batch = ops.split(key, 2)
     return {**at(target, position, tuning, for_batch), "momentum": ops.normal(for_momentum, position)}
 
 
-def _step(ops: Ops, target: Target, state: State, tuning: Tuning, key: Any) -> tuple[State, Info]:
+def _step(ops: Ops, target: Target, state: State, tuning: Tuning, key: RandomKey) -> tuple[State, Info]:
     for_noise, for_batch = ops.split(key, 2)
     half = tuning.step_size / 2
     kept = ops.exp(-tuning.friction * tuning.step_size)

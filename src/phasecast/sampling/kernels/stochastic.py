@@ -10,13 +10,13 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
 
 from phasecast.sampling.kernels.kernel import (
     Array,
     Info,
     Kernel,
     Ops,
+    RandomKey,
     State,
     Target,
     Tuning,
@@ -34,7 +34,7 @@ STABILITY = 0.1  # the share of the mean size that is added to every coordinate'
 def sgld() -> Kernel:
     """Stochastic gradient Langevin dynamics with step ε = ``tuning.step_size``."""
 
-    def step(ops: Ops, target: Target, state: State, tuning: Tuning, key: Any) -> tuple[State, Info]:
+    def step(ops: Ops, target: Target, state: State, tuning: Tuning, key: RandomKey) -> tuple[State, Info]:
         for_noise, for_batch = ops.split(key, 2)
         noise = ops.sqrt(tuning.step_size) * ops.normal(for_noise, state["position"])
         moved = at(target, state["position"] - tuning.step_size / 2 * state["gradient"] + noise, tuning, for_batch)
@@ -47,11 +47,11 @@ def sgld() -> Kernel:
 def rmsprop_sgld() -> Kernel:
     """SGLD with a step for each coordinate, from the size of its recent gradients."""
 
-    def init(ops: Ops, target: Target, position: Array, tuning: Tuning, key: Any) -> State:
+    def init(ops: Ops, target: Target, position: Array, tuning: Tuning, key: RandomKey) -> State:
         state = at(target, position, tuning, key)
         return {**state, "square": state["gradient"] ** 2}
 
-    def step(ops: Ops, target: Target, state: State, tuning: Tuning, key: Any) -> tuple[State, Info]:
+    def step(ops: Ops, target: Target, state: State, tuning: Tuning, key: RandomKey) -> tuple[State, Info]:
         for_noise, for_batch = ops.split(key, 2)
         square = MEMORY * state["square"] + (1 - MEMORY) * state["gradient"] ** 2
         size = ops.sqrt(square)
@@ -69,13 +69,13 @@ def rmsprop_sgld() -> Kernel:
 def sgnht() -> Kernel:
     """The stochastic gradient Nosé-Hoover thermostat, with ``tuning.friction`` as noise and as the first friction."""
 
-    def init(ops: Ops, target: Target, position: Array, tuning: Tuning, key: Any) -> State:
+    def init(ops: Ops, target: Target, position: Array, tuning: Tuning, key: RandomKey) -> State:
         for_momentum, for_batch = ops.split(key, 2)
         state = at(target, position, tuning, for_batch)
         momentum = ops.normal(for_momentum, position)
         return {**state, "momentum": momentum, "thermostat": ops.zeros_like(state["energy"]) + tuning.friction}
 
-    def step(ops: Ops, target: Target, state: State, tuning: Tuning, key: Any) -> tuple[State, Info]:
+    def step(ops: Ops, target: Target, state: State, tuning: Tuning, key: RandomKey) -> tuple[State, Info]:
         for_noise, for_batch = ops.split(key, 2)
         size = tuning.step_size
         noise = ops.sqrt(2 * tuning.friction * size) * ops.normal(for_noise, state["position"])
@@ -89,5 +89,5 @@ def sgnht() -> Kernel:
     return Kernel("sgnht", init, step, adjusted=False)
 
 
-def _still(ops: Ops, target: Target, position: Array, tuning: Tuning, key: Any) -> State:
+def _still(ops: Ops, target: Target, position: Array, tuning: Tuning, key: RandomKey) -> State:
     return at(target, position, tuning, key)

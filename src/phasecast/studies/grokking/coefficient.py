@@ -252,7 +252,7 @@ def _exact(
 
 RECIPE = Recipe(
     name="grokking-coefficient",
-    version=1,
+    version=2,
     question="How does the sampled learning coefficient of a network that generalised grow with modulus and width?",
     spec=GrokkingCoefficient,
     work=work,

@@ -248,7 +248,7 @@ def figures(spec: GrokkingSampler, results: xr.DataTree) -> Mapping[str, Caption
 
 RECIPE = Recipe(
     name="grokking-sampler",
-    version=1,
+    version=2,
     question="How much of a sampled learning coefficient comes from the step, γ and burn-in of the sampler?",
     spec=GrokkingSampler,
     work=work,

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
+from phasecast.coefficients.llc.options import LLCOptions
 from phasecast.core.answers import Answer
 from phasecast.core.errors import BadInput
 from phasecast.core.results import Comparison, Measurement, Prediction, Status
@@ -24,10 +25,11 @@ from phasecast.grokking.networks import Network, Params, mlp, quadratic, transfo
 from phasecast.grokking.tasks import Task, split, task
 from phasecast.grokking.theory.predictions import exact_lines
 from phasecast.grokking.theory.ridge import ridge_solution
-from phasecast.grokking.training import CURVES, Piece, State, centred_loss, checkpoint_steps, train
+from phasecast.grokking.training import CURVES, Piece, State, checkpoint_steps, train
 from phasecast.lab.recipe import Captioned, Chunk, Conclusion, Recipe
 from phasecast.lab.spec import Spec
 from phasecast.lab.tables import Rows, Table
+from phasecast.studies.grokking.checkpoint_llc import PAPER_CHAINS, PAPER_SGLD, CheckpointLLC
 from phasecast.studies.grokking.trainings import REFUSED, STATUSES
 
 if TYPE_CHECKING:
@@ -40,10 +42,7 @@ REACHED = {
 }
 SMALLEST_RIDGE = 1e-9  # per training row, if the weight decay is smaller: the ridge solution needs a positive one
 MEASURED = ("value", "error", "status", "paper_value", "paper_error")
-CHAINS = 4
-TARGET = 0.02
-PAPER = {"step_size": 1e-4, "draws": 600, "burn_in": 100}  # Cullen et al. 2026, appendix H.1, with three chains
-PAPER_CHAINS = 3
+CHAINS, TARGET = 4, 0.02  # of λ̂ at a checkpoint: 2% is small beside its changes during training
 
 
 class Grokking(Spec):
@@ -159,7 +158,7 @@ class CheckpointMeasures:
         self.spec, self.network = spec, network
         self.tokens, self.labels = table.tokens[rows].astype(np.int32), table.labels[rows].astype(np.int32)
         self.first = network.init(spec.seed)
-        self.engine: Any = None
+        self.sampled = CheckpointLLC(network, self.tokens, self.labels, precision="float32")
 
     def rows(self, piece: Piece) -> Rows:
         """The rows of the tables ``llc`` and ``along`` for a checkpoint."""
@@ -176,26 +175,16 @@ class CheckpointMeasures:
         return tables
 
     def _llc(self, params: Params) -> dict[str, float]:
-        """λ̂ on the training rows, and as the paper samples it; not ok where the checkpoint is no minimum yet."""
-        from phasecast.coefficients.llc.estimate import chosen_sampler, estimate
-        from phasecast.sampling import Fixed
-        from phasecast.sampling.backends.jax import JaxEngine
-
-        spec, n = self.spec, len(self.tokens)
-        if self.engine is None:
-            self.engine = JaxEngine(
-                lambda params, data: centred_loss(self.network.apply(params, data[0]), data[1]),
-                params,
-                (self.tokens, self.labels),
-                precision="float32",
-            )
-        here = self.engine.moved_to(params)
-        kernel = chosen_sampler(spec.sampler)
-        found = estimate(here, n, spec.nbeta, spec.gamma, kernel, CHAINS, TARGET, None, spec.seed)
-        row = {"value": found.estimate, "error": found.error, "status": STATUSES.index(found.status)}
+        """λ̂ on the training rows, and as the paper samples it; not ok where the checkpoint is not a minimum yet."""
+        spec = self.spec
+        options = LLCOptions(
+            nbeta=spec.nbeta, gamma=spec.gamma, sampler=spec.sampler, chains=CHAINS, target=TARGET, seed=spec.seed
+        )
+        measured = self.sampled.sample(params, options)
+        row = {"value": measured.estimate, "error": measured.error, "status": STATUSES.index(measured.status)}
         if spec.paper_mode:
-            fixed = Fixed("sgld", **PAPER)
-            paper = estimate(here, n, spec.nbeta, spec.gamma, fixed, PAPER_CHAINS, TARGET, None, spec.seed)
+            as_printed = options.model_copy(update={"sampler": PAPER_SGLD, "chains": PAPER_CHAINS})
+            paper = self.sampled.sample(params, as_printed)
             row |= {"paper_value": paper.estimate, "paper_error": paper.error}
         return {name: float(np.asarray(row.get(name, np.nan))) for name in MEASURED}
 
@@ -398,7 +387,7 @@ def figures(spec: Grokking, results: xr.DataTree) -> Mapping[str, Captioned]:
 
 RECIPE = Recipe(
     name="grokking",
-    version=1,
+    version=2,
     question="When does a small network that has memorised its training data learn the rule behind them?",
     spec=Grokking,
     work=work,

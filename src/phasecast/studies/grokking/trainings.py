@@ -15,23 +15,26 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field, model_validator
 
+from phasecast.coefficients.llc.options import LLCOptions
 from phasecast.core.answers import Answer
 from phasecast.core.errors import BadInput
 from phasecast.core.results import Measurement, Status
 from phasecast.grokking.analysis.curves import effective_width, grokking_severity
-from phasecast.grokking.networks import Params, quadratic
+from phasecast.grokking.networks import quadratic
 from phasecast.grokking.tasks import Task, split, task
-from phasecast.grokking.training import CURVES, Piece, State, centred_loss, train
+from phasecast.grokking.training import CURVES, Piece, State, train
 from phasecast.lab.recipe import Chunk
 from phasecast.lab.spec import Spec
 from phasecast.lab.tables import Rows, Table
 from phasecast.sampling import Fixed
+from phasecast.studies.grokking.checkpoint_llc import PAPER_CHAINS, PAPER_GAMMA, PAPER_NBETA, PAPER_SGLD, CheckpointLLC
 
 if TYPE_CHECKING:
     import xarray as xr
 
-NBETA, GAMMA = 30.0, 5.0  # appendix H.1, as are the SGLD settings
-SGLD_STEP, SGLD_DRAWS, SGLD_BURN_IN, SGLD_CHAINS = 1e-4, 600, 100, 3
+NBETA, GAMMA = PAPER_NBETA, PAPER_GAMMA
+SGLD_STEP, SGLD_DRAWS, SGLD_BURN_IN = PAPER_SGLD.step_size or 0.0, PAPER_SGLD.draws, PAPER_SGLD.burn_in
+SGLD_CHAINS = PAPER_CHAINS
 STATUSES = (Status.OK, Status.WARNING, Status.REFUSED)
 REFUSED = STATUSES.index(Status.REFUSED)
 TRACE = 128  # points kept of the chains' mean excess loss, as many as a figure shows
@@ -69,7 +72,7 @@ class Sampling:
 
 
 CALIBRATED = Sampling("calibrated sampler")
-AS_PRINTED = Sampling("SGLD as printed", sampler=Fixed("sgld", SGLD_STEP, SGLD_DRAWS, SGLD_BURN_IN), chains=SGLD_CHAINS)
+AS_PRINTED = Sampling("SGLD as printed", sampler=PAPER_SGLD, chains=PAPER_CHAINS)
 
 WAYS = {"calibrated": CALIBRATED, "printed": AS_PRINTED}
 Way = Literal["calibrated", "printed"]
@@ -149,7 +152,7 @@ class _GroupWorker:
         self.network = quadratic(group.table, group.width)
         self.members = tuple(range(len(group.seeds))) if group.members is None else group.members
         self.measurements = len(self.members) * len(samplings)
-        self.engines: dict[int, Any] = {}
+        self.sampled: dict[int, CheckpointLLC] = {}
 
     def train(self, state: State | None) -> Iterator[Piece]:
         group = self.group
@@ -218,35 +221,27 @@ class _GroupWorker:
         params = {name: leaf[member] for name, leaf in training["params"].items()}
         if not all(np.isfinite(leaf).all() for leaf in params.values()):
             return {"value": np.nan, "error": np.nan, "status": 2, "trace": np.full(TRACE, np.nan)}
-        from phasecast.coefficients.llc.estimate import chosen_sampler, estimate
-
-        sampler = chosen_sampler(way.sampler)
-        engine = self._engine(self.group.seeds[member], params).moved_to(params)
+        options = LLCOptions(nbeta=NBETA, gamma=way.gamma, sampler=way.sampler, chains=way.chains, target=way.target)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)  # chains that diverge leave nothing to average: a NaN here
-            found = estimate(engine, self.group.pairs, NBETA, way.gamma, sampler, way.chains, way.target, None, 0)
-        draws = found.traces["excess"]
+            measured = self._sampled(self.group.seeds[member]).sample(params, options)
+        draws = measured.traces["excess"]
         mean = draws.mean(axis=1) if draws.ndim == 2 and len(draws) else np.array([np.nan])
         places = np.linspace(0, len(mean) - 1, TRACE)
         return {
-            "value": float(np.asarray(found.estimate)),
-            "error": float(found.error),
-            "status": STATUSES.index(found.status),
+            "value": float(np.asarray(measured.estimate)),
+            "error": float(measured.error),
+            "status": STATUSES.index(measured.status),
             "trace": np.interp(places, np.arange(len(mean)), mean),
         }
 
-    def _engine(self, seed: int, params: Params) -> Any:
+    def _sampled(self, seed: int) -> CheckpointLLC:
         """One compilation for all networks with the same training rows."""
-        if seed not in self.engines:
-            from phasecast.sampling.backends.jax import JaxEngine
-
-            table, network = self.group.table, self.network
+        if seed not in self.sampled:
+            table = self.group.table
             rows = split(table, self.group.fraction, seed, count=self.group.count)[0]
-            data = (table.tokens[rows].astype(np.int32), table.labels[rows].astype(np.int32))
-            self.engines[seed] = JaxEngine(
-                lambda params, data: centred_loss(network.apply(params, data[0]), data[1]), params, data
-            )
-        return self.engines[seed]
+            self.sampled[seed] = CheckpointLLC(self.network, table.tokens[rows], table.labels[rows])
+        return self.sampled[seed]
 
 
 def defended(answers: Sequence[Answer]) -> list[Answer]:

@@ -1,0 +1,113 @@
+"""What does a sampler need from an array library? The loss around w*, and chains that move there.
+
+Two classes implement :class:`Backend`: :class:`~phasecast.sampling.backends.jax.JaxBackend` and
+:class:`~phasecast.sampling.backends.torch.TorchBackend`. Everything is a function of the offset u = w − w*, flattened
+into one vector, so that the loss above L(w*) keeps its digits.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol, Self
+
+import numpy as np
+
+from phasecast.core.errors import BadInput
+from phasecast.core.types import PyTree
+from phasecast.sampling.kernels.kernel import Array, Kernel, Ops, RandomKey, State, Tuning
+
+LARGEST_DOUBLE = 100_000
+"""Above this many parameters chains run in float32: twice as fast, and λ̂ is then so large that rounding is small."""
+
+
+class Minibatch(NamedTuple):
+    """How many rows a gradient takes, and whether it is anchored: relative to w* on the same rows, with less noise."""
+
+    rows: int
+    anchored: bool = True
+
+
+class Backend(Protocol):
+    """A loss around w* that kernels can sample.
+
+    ``size`` is the number of parameters that move, ``rows`` the number of rows of the data (None for a population
+    loss), ``decay`` the coefficient s of an L2 term s/2 |w|² that is sampled with the loss, ``double`` whether chains
+    run in float64. ``loss_at_centre`` is L(w*) and ``centre_as_numpy`` the moving part of w*.
+    """
+
+    @property
+    def size(self) -> int: ...
+    @property
+    def rows(self) -> int | None: ...
+    @property
+    def decay(self) -> float: ...
+    @property
+    def ops(self) -> Ops: ...
+    @property
+    def double(self) -> bool: ...
+    @property
+    def names(self) -> list[str]: ...
+    @property
+    def loss_at_centre(self) -> float: ...
+    @property
+    def centre_as_numpy(self) -> np.ndarray: ...
+
+    def moved_to(self, params: PyTree) -> Self:
+        """The same loss around other parameters of the same names and shapes, without compiling again."""
+        ...
+
+    def minibatched(self, batch: int) -> Self:
+        """The same loss with anchored gradients of ``batch`` rows."""
+        ...
+
+    def target(self, position: Array, tuning: Tuning, key: RandomKey) -> State:
+        """Energy, gradient, loss and pull at the offsets of all chains; the key chooses a minibatch, if any."""
+        ...
+
+    def key(self, seed: int) -> RandomKey:
+        """A random key; only this back-end can use it."""
+        ...
+
+    def fold(self, key: RandomKey, number: int) -> RandomKey:
+        """One of the 2³² keys derived from ``key``."""
+        ...
+
+    def normal(self, key: RandomKey, chains: int) -> Array:
+        """Standard normal offsets (chains, size)."""
+        ...
+
+    def array(self, values: np.ndarray) -> Array:
+        """Values as an array of this back-end in the precision of the chains."""
+        ...
+
+    def init(self, kernel: Kernel, position: Array, tuning: Tuning, key: RandomKey) -> State:
+        """The state of a kernel at these offsets."""
+        ...
+
+    def run(
+        self, kernel: Kernel, state: State, tuning: Tuning, key: RandomKey, steps: int
+    ) -> tuple[State, dict[str, np.ndarray]]:
+        """The state after a chunk of steps, and what each step observed, as arrays (steps, chains)."""
+        ...
+
+    def evaluate(self, offsets: Array) -> tuple[np.ndarray, np.ndarray]:
+        """L − L* and ∇L over all rows at offsets (chains, size)."""
+        ...
+
+    def of_rows(self, row_losses: Callable[..., Any], offsets: Array) -> np.ndarray:
+        """The loss of each row at offsets (chains, size): (chains, rows)."""
+        ...
+
+
+def stream(backend: Backend, key: RandomKey, *names: str | int) -> RandomKey:
+    """The random stream of a name, such as ``stream(backend, key, "curvature")``: independent of all other names."""
+    for name in names:
+        key = backend.fold(key, name if isinstance(name, int) else zlib.crc32(name.encode()))
+    return key
+
+
+def check_batch(batch: Minibatch | None, rows: int | None) -> None:
+    """Refuse minibatches that the data cannot give."""
+    if batch is not None and (rows is None or not 0 < batch.rows <= rows):
+        raise BadInput(f"a batch of {batch.rows} of {rows or 'no'} rows", "give data and a batch within them")

@@ -1,0 +1,167 @@
+"""The loss of a module as a function of its parameters: a private copy in eval mode, in the precision of the chains."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from fnmatch import fnmatchcase
+from typing import Any, TypeAlias
+
+import torch
+from torch import Tensor, nn
+
+from phasecast.core.errors import BadInput
+
+SAME = 1e-5  # relative difference of two evaluations that rounding explains: about a hundred units of float32
+
+Rows: TypeAlias = "tuple[Tensor, ...] | None"
+"""(inputs, targets) with one row per example; None for a population loss."""
+
+
+class ModuleLoss:
+    """``loss(module(inputs), targets)`` with the parameters called ``moving`` replaced by given tensors.
+
+    The module that it is given is only read. ``first`` holds its moving parameters as one vector.
+    """
+
+    def __init__(
+        self,
+        module: nn.Module,
+        loss: Callable[..., Any],
+        data: Rows,
+        moving: list[str],
+        device: Any,
+        dtype: torch.dtype,
+    ) -> None:
+        self.moving, self.device, self.dtype = moving, device, dtype
+        self.module = self._own(module)
+        self.loss = self._own(loss) if isinstance(loss, nn.Module) else loss
+        self.data = None if data is None else tuple(self._tensor(part) for part in data)
+        at = dict(self.module.named_parameters())
+        self.first = torch.cat([at[name].detach().reshape(-1) for name in moving])
+        self.shapes = [tuple(at[name].shape) for name in moving]
+        self.sizes = [at[name].numel() for name in moving]
+        number = {id(at[name]): place for place, name in enumerate(moving)}
+        self._places = [  # a parameter that is tied to another is in two places
+            (owner._parameters, name, number[id(parameter)])
+            for owner in self.module.modules()
+            for name, parameter in owner._parameters.items()
+            if id(parameter) in number
+        ]
+        everything = [*self.module.named_parameters(remove_duplicate=False), *self.module.named_buffers()]
+        self._fixed = {name: tensor.detach().clone() for name, tensor in everything if id(tensor) not in number}
+        self._recurrent = [owner for owner in self.module.modules() if isinstance(owner, nn.RNNBase)]
+
+    def __call__(self, parts: list[Tensor], data: Rows, loss: Callable[..., Any] | None = None) -> Tensor:
+        """The loss, or another function of outputs and targets, with these tensors as the moving parameters."""
+        self._put(parts)
+        loss = self.loss if loss is None else loss
+        with _differentiable_attention():
+            return loss(self.module()) if data is None else loss(self.module(data[0]), data[1])
+
+    def parts(self, flat: Tensor) -> list[Tensor]:
+        """Views of a flat tensor (…, size) in the shapes of the parameters."""
+        pieces = flat.split(self.sizes, dim=-1)
+        return [piece.view(*flat.shape[:-1], *shape) for piece, shape in zip(pieces, self.shapes, strict=True)]
+
+    def value_at(self, centre: Tensor) -> float:
+        """The mean loss over all rows at w*; bad input if it is not one number, and always the same one."""
+        try:
+            with _untouched_randomness(self.device), torch.no_grad():
+                value, again = self._number_at(centre), self._number_at(centre)
+        except (RuntimeError, TypeError, ValueError, IndexError) as error:
+            if isinstance(error, BadInput):
+                raise
+            fix = "give a module and a loss that work as loss(module(inputs), targets)"
+            raise BadInput(f"the loss cannot be computed: {one_line(error)}", fix) from error
+        if abs(value - again) > SAME * abs(value):
+            raise BadInput(
+                f"two evaluations of the module at the same parameters give {value:.6g} and {again:.6g}",
+                "give one that in eval mode is deterministic, has no memory and leaves its inputs as they are",
+            )
+        return value
+
+    def centre_of(self, state: Mapping[str, Any]) -> Tensor:
+        """The moving parameters in a state dict, as one vector."""
+        shapes = dict(zip(self.moving, self.shapes, strict=True))
+        for name, shape in shapes.items():
+            if name not in state:
+                raise BadInput(f"these weights have no '{name}'", "give the state_dict() of this module")
+            if tuple(state[name].shape) != shape:
+                raise BadInput(f"'{name}' has shape {tuple(state[name].shape)}", f"the module has {shape}")
+        return torch.cat([torch.as_tensor(state[name]).detach().to(self.first).reshape(-1) for name in self.moving])
+
+    def with_fixed(self, state: Mapping[str, Any]) -> ModuleLoss:
+        """This loss with the frozen parameters and buffers of a state dict: itself, where they are the same."""
+        given = {name: torch.as_tensor(state[name]).to(own) for name, own in self._fixed.items() if name in state}
+        if all(torch.equal(value, self._fixed[name]) for name, value in given.items()):
+            return self
+        self._put([nn.Parameter(part, requires_grad=False) for part in self.parts(self.first.clone())])
+        module = copy.deepcopy(self.module)
+        module.load_state_dict(given, strict=False)
+        return ModuleLoss(module, self.loss, self.data, self.moving, self.device, self.dtype)
+
+    def _put(self, parts: list[Tensor]) -> None:
+        # not torch.func.functional_call: it costs a walk over the module for each evaluation, and leaves out the list
+        # of weights that recurrent layers keep
+        for parameters, name, number in self._places:
+            parameters[name] = parts[number]  # pyright: ignore[reportArgumentType]
+        for recurrent in self._recurrent:
+            recurrent._flat_weights = [getattr(recurrent, name) for name in recurrent._flat_weights_names]
+
+    def _number_at(self, centre: Tensor) -> float:
+        value = self(self.parts(centre), self.data)
+        shape = tuple(getattr(value, "shape", ("no tensor",)))
+        if shape != ():
+            raise BadInput(f"the loss has shape {shape}", "return one number, the mean over the rows")
+        return float(value)
+
+    def _own(self, module: nn.Module) -> nn.Module:
+        try:
+            return copy.deepcopy(module).requires_grad_(False).eval().to(self.device, self.dtype)
+        except (RuntimeError, TypeError, ValueError) as error:
+            raise BadInput(f"the module cannot be copied: {one_line(error)}", "give one that can") from error
+
+    def _tensor(self, part: Tensor) -> Tensor:
+        """A copy of data on the device, its real numbers in the precision of the chains; integers stay."""
+        return part.detach().to(self.device, self.dtype if part.is_floating_point() else part.dtype, copy=True)
+
+
+def moving_parameters(module: nn.Module, only: str | None) -> tuple[list[str], dict[str, Tensor]]:
+    """The names of all parameters, and those that move."""
+    every = {name: parameter for name, parameter in module.named_parameters() if parameter.is_floating_point()}
+    if not every:
+        raise BadInput("the module has no real parameters", "give a trained module")
+    free = {name: parameter for name, parameter in every.items() if parameter.requires_grad}
+    if not free:
+        raise BadInput("every parameter of the module is frozen", "let them move with module.requires_grad_(True)")
+    moving: dict[str, Tensor] = {name: p for name, p in free.items() if only is None or fnmatchcase(name, only)}
+    if not moving:
+        raise BadInput(f"no parameter is called like '{only}'", f"use a pattern for one of {', '.join([*free][:8])}")
+    return list(every), moving
+
+
+@contextmanager
+def _untouched_randomness(device: torch.device) -> Iterator[None]:
+    """Whatever is drawn inside leaves the global generators as they were."""
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        yield
+
+
+@contextmanager
+def _differentiable_attention() -> Iterator[None]:
+    """Inside, attention is made of operations with gradients: in eval mode torch prefers one that has none, where it
+    does not see under vmap that the weights need them."""
+    before = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(before)
+
+
+def one_line(error: BaseException) -> str:
+    """The first sentence of an error."""
+    words = " ".join(str(error).split()) or type(error).__name__
+    return words.split(". ")[0].rstrip(".")[:200]
