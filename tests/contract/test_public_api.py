@@ -16,10 +16,9 @@ NAMES = {
     "posterior report sampling torch",
     "phasecast.core": "Claim ClaimVerdict Comparison Finding Measurement Prediction Problem RecipeCheck Result Status "
     "Verdict float64",
-    "phasecast.models": "LANDSCAPES Landscape fourier_solution gibbs_coefficient matrix_product modular_table "
-    "quadratic_network",
-    "phasecast.sampling": "Fixed KERNELS Kernel Tuning from_blackjax hmc langevin mala mclmc nuts rmsprop_sgld "
-    "sgld sgnht",
+    "phasecast.models": "LANDSCAPES Landscape fourier_solution matrix_product modular_table quadratic_network",
+    "phasecast.sampling": "Fixed KERNELS Kernel Tuning from_blackjax gibbs_coefficient hmc langevin mala mclmc nuts "
+    "rmsprop_sgld sgld sgnht",
     "phasecast.coefficients": "Basin Bounds Coefficient Rank add bounds catalogue critical_sample_size deep_linear "
     "factor_analysis feature_span free_energy generalisation_error ideal jacobian_rank mixture modular_addition "
     "monomial newton nmf ntk_coefficient of_landscape product quadratic rank_mod_prime "
