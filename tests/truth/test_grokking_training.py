@@ -391,7 +391,6 @@ def test_trained_on_a_network_keeps_two_units_for_each_nonzero_residue():
     assert found == {"alive": 44, "final": 1}
 
 
-@pytest.mark.slow
 def test_the_demo_memorises_at_once_and_generalises_after_four_thousand_steps():
     settings = {"steps": 6000, "seeds": range(5)}
     found = of_seeds(make_task("addition", 23), 128, settings, known=passed("train99"), rule=passed("val95"))
