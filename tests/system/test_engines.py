@@ -66,10 +66,10 @@ def test_a_local_sweep_survives_a_process_that_dies(tmp_path):
 def test_a_task_that_always_kills_its_process_is_given_up_and_the_others_finish(tmp_path):
     store = Store(tmp_path / "runs")
     tasks_of = [make_sweep("walks:ALWAYS_DIE", {"steps": 20}), make_sweep("walks:WALK", {"steps": 20}, seeds=3)]
-    from phasecast.lab.engines import Task
+    from phasecast.lab.engines import RunTask
 
     tasks = [
-        Task(index, planned.recipe.name, spec.model_dump(mode="json"), str(store.path))
+        RunTask(index, planned.recipe.name, spec.model_dump(mode="json"), str(store.path))
         for index, (planned, spec) in enumerate((planned, spec) for planned in tasks_of for spec in planned.specs)
     ]
     store.prepare()
