@@ -70,7 +70,7 @@ def verify(claim: str, /, *, options: Stored = Stored()) -> int:
     for comparison in verification.finding.comparisons:
         lines += ["", str(comparison)]
     outcome = "confirmed" if verification.confirmed else "NOT confirmed"
-    lines += ["", f"{outcome}: {verification.finding.verdict} ({verification.finding.found})"]
+    lines += ["", f"{outcome}: {verification.finding.verdict} ({verification.finding.words})"]
     emit(verification.plain(), "\n".join(lines), options)
     return 0 if verification.confirmed else 3
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import importlib
 import math
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -82,17 +81,17 @@ class Conclusion:
     ``numbers`` are read off the results as they are (a step, an accuracy); None is a number that there is not.
     """
 
-    answers: Any
+    answers: Answers
     sentence: str = ""
     numbers: Mapping[str, float | int | None] = field(default_factory=dict)
 
     def __init__(
         self,
-        answers: Iterable[Answer] | Mapping[str, Result],
+        answers: Iterable[Answer],
         sentence: str = "",
         numbers: Mapping[str, float | int | None] | None = None,
     ):
-        object.__setattr__(self, "answers", _as_answers(answers))
+        object.__setattr__(self, "answers", Answers(answers))
         object.__setattr__(self, "sentence", sentence)
         object.__setattr__(self, "numbers", dict(numbers or {}))
 
@@ -115,38 +114,6 @@ class Conclusion:
             "answers": [answer.plain() for answer in self.answers],
             "numbers": {name: codec.plain(number) for name, number in self.numbers.items()},
         }
-
-
-def _as_answers(answers: Iterable[Answer] | Mapping[str, Result]) -> Answers:
-    if isinstance(answers, Mapping):
-        return LabelledAnswers(
-            Answer(_slug(str(label)), result, str(label), {"label": str(label)})
-            for label, result in dict(answers).items()  # pyright: ignore
-        )
-    return LabelledAnswers(answers)
-
-
-def _slug(label: str) -> str:
-    return "-".join(re.findall(r"[a-z0-9]+", label.lower())) or "answer"
-
-
-class LabelledAnswers(Answers):
-    def items(self):
-        return [(answer.shown, answer.result) for answer in self]
-
-    def values(self):
-        return [answer.result for answer in self]
-
-    def keys(self):
-        return [answer.shown for answer in self]
-
-    def __getitem__(self, index):  # pyright: ignore
-        if isinstance(index, str):
-            return dict(self.items())[index]
-        return super().__getitem__(index)
-
-    def __contains__(self, value):
-        return value in self.keys() if isinstance(value, str) else super().__contains__(value)
 
 
 @dataclass(frozen=True)
