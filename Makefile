@@ -3,12 +3,13 @@ PYTHON ?= python3
 BIN := .venv/bin
 SOURCES := $(shell find src -name '*.py' -o -name '*.j2')
 
-.PHONY: help demo test test-slow test-bare lint types contract bench clean
+.PHONY: help demo test test-slow test-bare coverage lint types contract bench clean
 
 help:
 	@echo "make demo       install into .venv, run the demo, print the path of its report"
 	@echo "make test       everything a change must pass"
 	@echo "make test-slow  longer checks, in random order"
+	@echo "make coverage   which lines the contract and truth tests reach"
 	@echo "make bench      print the figures we claim; those that take minutes are the other scripts in benchmarks/"
 	@echo "make clean      remove what the above installed"
 
@@ -22,6 +23,10 @@ test: lint types contract
 # in random order; PHASECAST_TEST_SEED repeats one, PHASECAST_TEST_MINUTES ends it in time
 test-slow: .venv/installed-dev
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m slow -q --shuffle
+
+# apart from `make test`, because tracing lines costs time: Python 3.11 has no cheap way to do it
+coverage: .venv/installed-dev
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow" -q --cov --cov-report=term tests/contract tests/truth
 
 # the wheel in a fresh environment with no extra: what a user gets from `pip install phasecast`
 test-bare: .venv-bare/installed

@@ -416,7 +416,7 @@ def speed(name: str, pythons: dict[str, str], repeats: int) -> None:
 
 def bars(pythons: dict[str, str]) -> None:
     """Everyone's time to a bar: with their defaults against λ, and with γ given against the mean of that density."""
-    from phasecast.models import gibbs_coefficient
+    from phasecast.sampling import gibbs_coefficient
 
     exact = gibbs_coefficient((10, 10, 10, 10), 3, nbeta=NBETA, gamma=GAMMA, sweeps=20_000).value
     print("\nC: an error bar of 5% that holds; the product of A; seconds with compilation, one thread")

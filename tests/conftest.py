@@ -58,6 +58,13 @@ def store(tmp_path: Path) -> Path:
     return tmp_path / "runs"
 
 
+@pytest.fixture(scope="session")
+def shared_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store for long experiments that several tests judge: each is computed once, whichever process comes first."""
+    base = tmp_path_factory.getbasetemp()
+    return (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "shared-runs"
+
+
 @pytest.fixture
 def command(capfd: pytest.CaptureFixture[str]):
     """Run a command in this process: its exit code, stdout and stderr."""

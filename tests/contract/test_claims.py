@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import os
 
 import pytest
 
@@ -58,13 +57,6 @@ LONG_CHECKS = (
 )  # each trains, solves or samples for more than ten seconds
 
 
-@pytest.fixture(scope="module")
-def shared_store(tmp_path_factory):
-    """Checks of the same experiment share its run; in the whole test run, whichever process computes it."""
-    base = tmp_path_factory.getbasetemp()
-    return (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "claims"
-
-
 @pytest.mark.parametrize("identity", sorted(set(ALL) - set(LONG_CHECKS)))
 def test_the_check_finds_what_we_say(identity, shared_store):
     verification = claims.verify(identity, store=shared_store, quiet=True)
@@ -72,6 +64,7 @@ def test_the_check_finds_what_we_say(identity, shared_store):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("identity", LONG_CHECKS)
 def test_the_long_check_finds_what_we_say(identity, shared_store):
     verification = claims.verify(identity, store=shared_store, quiet=True)

@@ -16,10 +16,9 @@ NAMES = {
     "posterior report sampling torch",
     "phasecast.core": "Claim ClaimVerdict Comparison Finding Measurement Prediction Problem RecipeCheck Result Status "
     "Verdict float64",
-    "phasecast.models": "LANDSCAPES Landscape fourier_solution gibbs_coefficient matrix_product modular_table "
-    "quadratic_network",
-    "phasecast.sampling": "Fixed KERNELS Kernel Tuning from_blackjax hmc langevin mala mclmc nuts rmsprop_sgld "
-    "sgld sgnht",
+    "phasecast.models": "LANDSCAPES Landscape fourier_solution matrix_product modular_table quadratic_network",
+    "phasecast.sampling": "Fixed KERNELS Kernel Tuning from_blackjax gibbs_coefficient hmc langevin mala mclmc nuts "
+    "rmsprop_sgld sgld sgnht",
     "phasecast.coefficients": "Basin Bounds Coefficient Rank add bounds catalogue critical_sample_size deep_linear "
     "factor_analysis feature_span free_energy generalisation_error ideal jacobian_rank mixture modular_addition "
     "monomial newton nmf ntk_coefficient of_landscape product quadratic rank_mod_prime "
@@ -43,9 +42,10 @@ NAMES = {
     "generalisation_curves learning_errors linear linear_data mixture monomial network_data new_data_losses "
     "polygon_network power_model reduced_rank rescale rescaling rlct scaling_direction score singular_fluctuation "
     "singularity table_setting temperature_grid tempered two_layer wbic wbic_beta",
-    "phasecast.claims": "Claim ClaimVerdict Finding RecipeCheck Verification all_claims check_of find verify",
+    "phasecast.claims": "Claim ClaimVerdict Finding RecipeCheck Verification Verified all_claims check_of find verify "
+    "verify_all",
     "phasecast.lab": "Answer Answers Captioned Chunk Conclusion DataFile Factory LocalEngine RECIPES Recipe Run Spec "
-    "Store Sweep Swept Table find_recipe load make_sweep read_sweep resume run sweep",
+    "Store Sweep Swept Table find_recipe load make_sweep read_sweep resume run sweep tabulate",
     "phasecast.torch": "Problem llc llc_trajectory load",
     "phasecast.report": "competing_basins write write_sweep",
 }

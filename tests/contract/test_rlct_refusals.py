@@ -12,12 +12,10 @@ import xarray as xr
 from phasecast.core import Status
 from phasecast.core.errors import BadInput
 from phasecast.core.results import Result
-from phasecast.posterior import Model, exact, rlct, tempered
+from phasecast.posterior import Model, exact, linear, linear_data, monomial, rlct, tempered
 from phasecast.posterior.rlct import around, covariance_of_means, estimates, gls_slope, judge
 from phasecast.posterior.rlct_policy import POLICY
 from phasecast.posterior.tempered import check_betas
-from phasecast.posterior.zoo.linear import linear, linear_data
-from phasecast.posterior.zoo.monomial import monomial
 
 pytestmark = pytest.mark.bare
 BETAS = around(1000)

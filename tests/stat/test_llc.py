@@ -18,8 +18,8 @@ from phasecast.coefficients.llc.problems import on_backend
 from phasecast.coefficients.llc.sweep import LLCSweep
 from phasecast.core import Status
 from phasecast.core.errors import BadInput
-from phasecast.models import fourier_solution, gibbs_coefficient, matrix_product, modular_table
-from phasecast.sampling import Fixed
+from phasecast.models import fourier_solution, matrix_product, modular_table
+from phasecast.sampling import Fixed, gibbs_coefficient
 
 
 def bowl(w):

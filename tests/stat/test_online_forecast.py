@@ -38,6 +38,9 @@ def test_forty_units_are_solved_within_three_minutes():
 def test_a_forecast_has_all_its_parts_and_survives_json():
     found = online.curve(modes=4, exponent=1.0, lr=0.5, inputs=400, draws=3, alphas=np.linspace(1, 600, 60), order=2)
     assert found.status is Status.OK
+    assert found.plateau is not None
+    assert found.escape is not None
+    assert found.slope_at_end is not None
     assert abs(found.plateau["eps"] - online.plateau(np.eye(2)).eps) < 3 * found.plateau["spread"]
     assert found.escape["tau"] > 0
     assert found.escape["left_at"] < 600

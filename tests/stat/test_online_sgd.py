@@ -39,7 +39,6 @@ def test_the_equations_are_the_limit_of_sgd(students, teachers):
     assert first_order > 3 * relative
 
 
-@pytest.mark.slow
 def test_the_equations_are_near_sgd_and_the_first_order_is_not():
     runs, relative, distance = deviation(2, 2, 400, 8, 2)
     _, first_order, _ = deviation(2, 2, 400, 8, 1, runs)

@@ -13,7 +13,7 @@ import math
 import pytest
 
 import phasecast as pc
-from phasecast.models import gibbs_coefficient
+from phasecast.sampling import gibbs_coefficient
 
 torch = pytest.importorskip("torch")
 nn = torch.nn

@@ -12,9 +12,9 @@ from phasecast.posterior import linear_data, reduced_rank, rlct, two_layer
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
 
-def test_reduced_rank_regression_of_full_rank(tmp_path):
+def test_reduced_rank_regression_of_full_rank(shared_store):
     """λ = 9/2; an independent implementation, which was not kept, had a slope of 4.57 ± 0.06 over 20 data sets."""
-    found = run("rlct-linear", {}, store=tmp_path, quiet=True)
+    found = run("rlct-linear", {}, store=shared_store, quiet=True)
     for method in ("variance", "slope"):
         answer = found.conclusion().answers.comparison("lambda", method=method)
         assert answer.verdict is Verdict.AGREES
@@ -36,13 +36,13 @@ def test_gibbs_and_nuts_agree_on_the_same_data():
     assert np.all(np.abs(energies) < 4 * np.hypot(gibbs.curve[:, 4], nuts.curve[:, 4]))
 
 
-def test_a_degenerate_truth_has_a_smaller_lambda(tmp_path):
-    found = run("rlct-linear", {"widths": (4, 2, 4), "rank": 0, "datasets": 6}, store=tmp_path, quiet=True)
+def test_a_degenerate_truth_has_a_smaller_lambda(shared_store):
+    found = run("rlct-linear", {"widths": (4, 2, 4), "rank": 0, "datasets": 6}, store=shared_store, quiet=True)
     assert found.conclusion().answers.comparison("lambda", method="variance").verdict is Verdict.AGREES
 
 
-def test_the_setting_of_table_2_is_in_the_constant_submodel(tmp_path):
-    found = run("rlct-relu", {"datasets": 3, "draws": 800}, store=tmp_path, quiet=True)
+def test_the_setting_of_table_2_is_in_the_constant_submodel(shared_store):
+    found = run("rlct-relu", {"datasets": 3, "draws": 800}, store=shared_store, quiet=True)
     conclusion = found.conclusion()
     for m, expected in ((3, 0.53), (4, 0.54), (5, 0.56)):
         answer = conclusion.answers.comparison("lambda", true_units=m)
@@ -52,9 +52,9 @@ def test_the_setting_of_table_2_is_in_the_constant_submodel(tmp_path):
         assert conclusion.numbers[f"live, m = {m}"] < 0.2
 
 
-def test_the_networks_own_lambda_at_large_nbeta(tmp_path):
+def test_the_networks_own_lambda_at_large_nbeta(shared_store):
     settings = {"true_units": (3,), "labels": "clean", "datasets": 2, "draws": 600, "warmup": 600}
-    conclusion = run("rlct-relu", settings, store=tmp_path, quiet=True).conclusion()
+    conclusion = run("rlct-relu", settings, store=shared_store, quiet=True).conclusion()
     answer = conclusion.answers.comparison("lambda", true_units=3)
     assert answer.measurement.status is Status.OK
     assert abs(answer.measurement.value - 5.2) < 0.4

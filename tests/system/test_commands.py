@@ -416,3 +416,53 @@ def test_a_pipe_that_closes_early_is_no_error(store, done):
     )
     assert piped.returncode == 0
     assert piped.stderr == ""
+
+
+def test_one_thing_is_shown_without_the_word_show(command, command_json, store, done):
+    assert command_json("recipes", "toy-landscapes") == command_json("recipes", "show", "toy-landscapes")
+    assert command_json("claims", "grokking/kl-entropy") == command_json("claims", "show", "grokking/kl-entropy")
+    assert command_json("runs", done.id, "--store", store) == command_json("runs", "show", done.id, "--store", store)
+    for words, nearest in ((["recipes", "grokin"], "'grokking'"), (["claims", "grokking/kl-entropi"], "grokking/kl")):
+        code, out, err = command(*words)
+        assert (code, out, err.count("\n")) == (2, "", 1)
+        assert nearest in err
+
+
+def test_sweeps_are_listed_shown_and_removed(command, command_json, store):
+    swept = command_json("sweep", "walks:WALK", "--set", "steps=20", "--seeds", "2", "--store", store)
+    runs = [row["run"] for row in swept["runs"]]
+    (listed,) = command_json("runs", "ls", "--store", store)["sweeps"]
+    assert listed == {
+        "sweep": swept["sweep"], "recipe": "walks:WALK", "varied": ["seed"], "runs": 2, "finished": 2
+    }  # fmt: skip
+    shown = command_json("runs", "show", swept["sweep"][:9], "--store", store)
+    assert shown["runs"] == [{"run": run, "status": "ok"} for run in runs]
+    assert swept["sweep"] in command("runs", "--store", store)[1]
+    assert command_json("runs", "rm", swept["sweep"], "--store", store) == {"removed": [swept["sweep"]]}
+    left = command_json("runs", "ls", "--store", store)
+    assert left["sweeps"] == []
+    assert sorted(row["run"] for row in left["runs"]) == sorted(runs)
+
+
+def test_all_claims_are_verified_once_and_kept(command, command_json, store):
+    """Three checks of one paper; the second time nothing is computed."""
+    chosen = "survey/theorem"
+    first = command_json("claims", "verify", chosen, "--all", "--store", store, "--workers", "1")
+    ids = [row["id"] for row in first["claims"]]
+    assert ids == [claim["id"] for claim in command_json("claims")["claims"] if claim["id"].startswith(chosen)]
+    assert (first["confirmed"], first["failed"]) == (len(ids), 0)
+    runs = {row["run"]: load(row["run"], store=store).folder.status()["created"] for row in first["claims"]}
+    code, out, _ = command("claims", "verify", chosen, "--all", "--store", store)
+    assert code == 0
+    assert f"{len(ids)} of {len(ids)} claims confirmed" in out
+    assert {run: load(run, store=store).folder.status()["created"] for run in runs} == runs
+    command_json("claims", "verify", ids[0], "--all", "--again", "--store", store, "--workers", "1")
+    again = {run: load(run, store=store).folder.status()["created"] for run in runs}
+    assert [run for run in runs if again[run] != runs[run]] == [first["claims"][0]["run"]]
+
+
+def test_verify_needs_a_claim_or_all(command):
+    for words in (["claims", "verify"], ["claims", "verify", "grokking/kl-entropy", "--again"]):
+        code, _, err = command(*words)
+        assert code == 2
+        assert "--all" in err

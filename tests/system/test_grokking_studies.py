@@ -106,7 +106,6 @@ def test_a_network_that_breaks_down_does_not_stop_the_others(store):
     assert not np.isfinite(curves[curves["member"] == 1]["train_loss"]).all()
 
 
-@pytest.mark.slow
 def test_a_study_killed_between_two_samples_gives_the_same_bits(tmp_path):
     spec = {"p": "[5]", "widths": "[6,8]", "fraction": 0.7, "steps": 3000, "samplers": '["printed"]'}
     words = [f"{name}={value}" for name, value in spec.items()]
@@ -136,7 +135,6 @@ def test_a_study_killed_between_two_samples_gives_the_same_bits(tmp_path):
             assert variable.values.tobytes() == killed.results()[f"{node.path}/{name}"].values.tobytes(), name
 
 
-@pytest.mark.slow
 def test_a_sweep_on_dask_gives_the_numbers_of_a_local_one(tmp_path, monkeypatch):
     from distributed import LocalCluster
 

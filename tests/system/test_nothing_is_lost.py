@@ -460,3 +460,19 @@ def test_a_log_line_cut_short_by_a_crash_is_passed_over(tmp_path):
     with open(done.path / "log.jsonl", "a") as file:
         file.write('{"time": "2026-')
     assert [event["event"] for event in done.folder.events()] == ["started", "finished"]
+
+
+def test_text_of_any_length_waits_in_a_checkpoint_and_comes_back(tmp_path):
+    """Written row by row, with a stop after each, as in one go."""
+    from phasecast.lab import checkpoint, tables
+
+    words = ["", "λ̂ = ½", "a reason " * 300, "short"]
+    layout = {"notes": tables.Table("row", {"text": ()}, dtypes={"text": "string"}, rows_per_chunk=2)}
+    state = None
+    for number, word in enumerate(words):
+        writer = tables.ResultsWriter(tmp_path / "results.zarr", layout, state)
+        writer.append({"notes": {"text": [word]}})
+        checkpoint.save(tmp_path / "checkpoint", number + 1, writer.state())
+        _, state, _ = checkpoint.load_newest(tmp_path / "checkpoint")
+    tables.ResultsWriter(tmp_path / "results.zarr", layout, state).finish()
+    assert [str(text) for text in tables.read(tmp_path / "results.zarr")["notes/text"].values] == words

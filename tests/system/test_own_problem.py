@@ -275,3 +275,46 @@ def test_a_factory_that_does_not_work_is_one_line_and_leaves_no_run(project, tmp
     with pytest.raises(BadInput, match=words):
         run("toy-landscapes", SETTINGS, store=tmp_path / "runs", quiet=True)
     assert list(Store(tmp_path / "runs").statuses()) == []
+
+
+def test_a_library_caller_keeps_its_path_and_its_compiled_files(project):
+    import importlib.util
+
+    import my_model  # noqa: F401  # pyright: ignore
+
+    compiled = Path(importlib.util.cache_from_source(str(project / "my_model.py")))
+    compiled.parent.mkdir(exist_ok=True)
+    compiled.write_bytes(b"the user's own")
+    path, finders = list(sys.path), list(sys.meta_path)
+    identity()
+    (project / "my_model.py").write_text(MODEL.replace("w - CENTRE", "2 * (w - CENTRE)"))
+    identity()
+    assert compiled.read_bytes() == b"the user's own"
+    assert (sys.path, sys.meta_path) == (path, finders)
+
+
+def test_a_library_caller_elsewhere_does_not_import_from_the_working_folder(project, monkeypatch):
+    from phasecast.core.user_code import load_object, working_folder
+
+    monkeypatch.setattr(sys, "path", [entry for entry in sys.path if entry not in ("", str(project))])
+    path = list(sys.path)
+    with pytest.raises(BadInput, match="there is no module 'my_model'"):
+        load_object("my_model:factory")
+    with working_folder():  # what the command line does
+        assert load_object("my_model:factory")().name == "mine"
+    assert sys.path == path
+
+
+def test_an_edit_of_the_same_size_within_the_same_second_is_seen(project):
+    """Python itself would take the compiled file of the first version for current."""
+    import py_compile
+
+    from phasecast.core.user_code import load_object
+
+    source = project / "shapes.py"
+    py_compile.compile(str(source))
+    stamp = source.stat()
+    assert load_object("shapes:POWER") == 2
+    source.write_text(SHAPES.replace("POWER = 2", "POWER = 4"))
+    os.utime(source, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
+    assert load_object("shapes:POWER") == 4

@@ -9,7 +9,7 @@ import pytest
 MODEL = """
 import numpy as np
 import phasecast as pc
-from phasecast.posterior.zoo.linear import linear, linear_data
+from phasecast.posterior import linear, linear_data
 from phasecast.posterior import Model
 
 def line():
@@ -66,7 +66,7 @@ def test_too_few_draws_are_refused_with_exit_code_3(project, command):
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        (["my_posterior:summed"], "one number for each of the 20 observations"),
+        (["my_posterior:summed"], "one number per observation, shape (20,)"),
         (["my_posterior:flat"], "the prior is improper"),
         (["my_posterior:holes"], "not finite"),
         (["my_posterior:fails"], "the log-likelihood raised"),
@@ -75,7 +75,7 @@ def test_too_few_draws_are_refused_with_exit_code_3(project, command):
         (["my_posterior:alone"], "return (phasecast.posterior.Model, data)"),
         (["my_posterior:line", "--betas", "0.1,-0.2"], "positive numbers that increase"),
         (["my_posterior:line", "--betas", "0.1"], "at least two"),
-        (["my_posterior:line", "--betas", "warm"], "no inverse temperatures"),
+        (["my_posterior:line", "--betas", "warm"], "invalid --betas"),
         (["my_posterior:line", "--chains", "1"], "integer ≥ 2"),
         (["my_posterior:line", "--plot", "curve.gif"], ".svg, .png or .pdf"),
         (["my_posterior:nobody"], "has no 'nobody'"),

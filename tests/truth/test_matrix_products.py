@@ -15,8 +15,10 @@ import pytest
 from phasecast.coefficients import deep_linear
 from phasecast.core import Comparison, Measurement, Prediction, Status, Verdict, float64
 from phasecast.core.errors import BadInput
-from phasecast.models import gibbs_coefficient, matrix_product
-from phasecast.models.matrix_products import Conditional, autocorrelation_time, batch_error, gibbs, true_factors
+from phasecast.models import matrix_product
+from phasecast.models.matrix_products import true_factors
+from phasecast.sampling import gibbs_coefficient
+from phasecast.sampling.gibbs import Conditional, autocorrelation_time, gibbs, long_batch_error
 
 
 def verdict(value: float, measured: Measurement, systematic: float = 0.0) -> Verdict:
@@ -24,7 +26,7 @@ def verdict(value: float, measured: Measurement, systematic: float = 0.0) -> Ver
 
 
 def mean_of(series: np.ndarray) -> Measurement:
-    return Measurement(float(series.mean()), batch_error(series))
+    return Measurement(float(series.mean()), long_batch_error(series))
 
 
 @functools.cache
@@ -101,7 +103,7 @@ def test_the_conditional_of_a_factor_is_the_gaussian_of_the_dense_quadratic_form
 def test_a_single_factor_has_half_a_unit_for_each_entry_shrunk_by_gamma():
     nbeta, gamma, exact = 50.0, 20.0, 4 * 3 / 2 * 50 / 70
     assert gibbs_coefficient((4, 3), 2, nbeta=nbeta, gamma=gamma, sweeps=200).value == pytest.approx(exact)
-    trace = gibbs((4, 3), 2, nbeta=nbeta, gamma=gamma, sweeps=2000)
+    trace = gibbs(true_factors((4, 3), 2), nbeta=nbeta, gamma=gamma, sweeps=2000)
     assert verdict(exact, mean_of(trace.excess)) is Verdict.AGREES
     assert verdict(12 / 70, mean_of(trace.distance)) is Verdict.AGREES
 
@@ -109,7 +111,7 @@ def test_a_single_factor_has_half_a_unit_for_each_entry_shrunk_by_gamma():
 @pytest.mark.parametrize(("rank", "nbeta", "gamma"), [(0, 300.0, 1.0), (1, 100.0, 0.5), (1, 100.0, 4.0)])
 def test_two_numbers_have_the_moments_of_a_quadrature(rank, nbeta, gamma):
     excess, distance = two_numbers(rank, nbeta, gamma)
-    trace = gibbs((1, 1, 1), rank, nbeta=nbeta, gamma=gamma, sweeps=3000, chains=8, seed=1)
+    trace = gibbs(true_factors((1, 1, 1), rank), nbeta=nbeta, gamma=gamma, sweeps=3000, chains=8, seed=1)
     assert verdict(excess, mean_of(trace.excess[:, 200:])) is Verdict.AGREES
     assert verdict(excess, mean_of(trace.expected[:, 200:])) is Verdict.AGREES
     assert verdict(distance, mean_of(trace.distance[:, 200:])) is Verdict.AGREES
@@ -126,7 +128,7 @@ def test_two_numbers_at_another_gamma_are_many_errors_away():
 def test_at_rank_zero_excess_and_distance_obey_the_virial_identity(widths):
     """E⟨w, ∇(nβL + γ|w|²/2)⟩ = d, and L has degree 2·depth: 2·depth·nβE[L] + γE|w|² = d, whatever the widths."""
     gamma, depth = 0.7, len(widths) - 1
-    trace = gibbs(widths, 0, nbeta=200.0, gamma=gamma, sweeps=3000, seed=2)
+    trace = gibbs(true_factors(widths, 0), nbeta=200.0, gamma=gamma, sweeps=3000, seed=2)
     parameters = sum(rows * columns for rows, columns in itertools.pairwise(widths))
     assert verdict(parameters, mean_of((2 * depth * trace.excess + gamma * trace.distance)[:, 200:])) is Verdict.AGREES
 
@@ -164,9 +166,11 @@ def test_the_error_is_as_large_as_the_spread_over_seeds():
 
 def test_moves_along_the_gauge_orbits_change_the_mixing_but_not_the_answer():
     setting = {"nbeta": 2e3, "gamma": 20.0, "sweeps": 6000, "seed": 3}
-    slow, fast = (gibbs((1, 1, 1), 1, gauge=gauge, **setting).distance[:, 500:] for gauge in (False, True))
+    slow, fast = (
+        gibbs(true_factors((1, 1, 1), 1), gauge=gauge, **setting).distance[:, 500:] for gauge in (False, True)
+    )
     assert autocorrelation_time(slow) > 5 * autocorrelation_time(fast)
-    difference = Measurement(slow.mean() - fast.mean(), math.hypot(batch_error(slow), batch_error(fast)))
+    difference = Measurement(slow.mean() - fast.mean(), math.hypot(long_batch_error(slow), long_batch_error(fast)))
     assert verdict(0.0, difference) is Verdict.AGREES
 
 
@@ -189,11 +193,11 @@ def test_too_few_sweeps_come_with_a_warning_that_says_how_many():
 
 def test_a_trace_goes_on_from_where_another_ended():
     setting = {"nbeta": 100.0, "gamma": 1.0, "chains": 2}
-    first = gibbs((3, 2, 3), 1, sweeps=5, **setting)
-    second = gibbs((3, 2, 3), 1, sweeps=5, start=first.factors, seed=1, **setting)
+    first = gibbs(true_factors((3, 2, 3), 1), sweeps=5, **setting)
+    second = gibbs(true_factors((3, 2, 3), 1), sweeps=5, start=first.factors, seed=1, **setting)
     assert second.excess.shape == (2, 5)
     with pytest.raises(BadInput, match="other shapes"):
-        gibbs((3, 3, 3), 1, sweeps=5, start=first.factors, **setting)
+        gibbs(true_factors((3, 3, 3), 1), sweeps=5, start=first.factors, **setting)
 
 
 @pytest.mark.parametrize(

@@ -6,11 +6,8 @@ import numpy as np
 import pytest
 
 from phasecast.core.errors import BadInput
-from phasecast.posterior import tempered
+from phasecast.posterior import deep_linear, linear, linear_data, mixture, monomial, tempered
 from phasecast.posterior.exact_evidence import exact
-from phasecast.posterior.zoo.linear import deep_linear, linear, linear_data
-from phasecast.posterior.zoo.mixture import mixture
-from phasecast.posterior.zoo.monomial import monomial
 from phasecast.posterior.zoo.two_layer import two_layer
 from phasecast.sampling.traces import mcse
 
@@ -120,15 +117,15 @@ def test_gibbs_on_linear_regression_draws_independently_from_the_exact_posterior
 
 
 def test_the_pointwise_log_likelihood_sums_to_the_loss_and_new_data_are_not_compiled_again():
-    from phasecast.sampling.tempering import compiled
+    from phasecast.sampling.tempering import compiled_walk
 
     def go(seed):
         data = linear_data([[[1.0, -0.5]]], 50, seed=seed)
         return tempered(linear(2), data, [0.5, 1.0], draws=100, warmup=0, thin=10, pointwise=True, seed=seed)
 
-    tree, before = go(3), compiled()._cache_size()
+    tree, before = go(3), compiled_walk()._cache_size()
     go(4)
-    assert compiled()._cache_size() == before
+    assert compiled_walk()._cache_size() == before
     pointwise = tree["log_likelihood/y"]
     assert pointwise.dims == ("dataset", "chain", "draw", "observation")
     kept = tree["sample_stats/nL"].sel(beta=1.0, draw=pointwise["draw"])

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from phasecast.posterior import linear, linear_data, reduced_rank
 from phasecast.posterior.scores.comparison import compare, summary_sentence
 from phasecast.posterior.scores.scoring import score
-from phasecast.posterior.zoo.linear import linear, linear_data, reduced_rank
 
 pytestmark = pytest.mark.bare
 

@@ -6,6 +6,7 @@
 """
 
 from phasecast.claims.registry import Verification, all_claims, check_of, find, verify
+from phasecast.claims.verification import Verified, verify_all
 from phasecast.core.claim import Claim, ClaimVerdict, Finding, RecipeCheck
 
 __all__ = [
@@ -14,8 +15,10 @@ __all__ = [
     "Finding",
     "RecipeCheck",
     "Verification",
+    "Verified",
     "all_claims",
     "check_of",
     "find",
     "verify",
+    "verify_all",
 ]

@@ -62,6 +62,7 @@ def _dispatch(words: list[str]) -> int:
     from phasecast.cli.app import build_app
     from phasecast.cli.options import Common
     from phasecast.core.errors import PhasecastError, unknown
+    from phasecast.core.user_code import working_folder
 
     if words[0] not in COMMANDS:
         return _complain(unknown("command", words[0], COMMANDS), 2)
@@ -72,7 +73,7 @@ def _dispatch(words: list[str]) -> int:
         options = next((value for value in bound.arguments.values() if isinstance(value, Common)), options)
         # user code may print; with --json, stdout belongs to the result alone
         stdout = contextlib.redirect_stdout(sys.stderr) if options.json else contextlib.nullcontext()
-        with stdout:
+        with stdout, working_folder():  # an installed command does not search the working folder by itself
             return int(command(*bound.args, **bound.kwargs) or 0)
     except CycloptsError as error:
         return _complain(error, 2)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-from cyclopts import App
+from cyclopts import App, Parameter
 
 from phasecast.cli.options import Common, Stored
 from phasecast.cli.output import emit, table
@@ -55,14 +55,64 @@ def show(claim: str, /, *, options: Common = Common()) -> int:
 
 
 @app.command
-def verify(claim: str, /, *, options: Stored = Stored()) -> int:
-    """Run the check of a claim again; exit code 3 if it does not confirm our verdict.
+def verify(
+    claim: Annotated[str | None, Parameter(help="the id of a claim; with --all, the beginning of ids")] = None,
+    /,
+    *,
+    every: Annotated[
+        bool, Parameter(name="--all", negative=(), help="verify all claims; stored and resumable")
+    ] = False,
+    again: Annotated[bool, Parameter(negative=(), help="with --all, compute the stored checks again")] = False,
+    workers: Annotated[int | None, Parameter(help="with --all, processes; defaults to one per core")] = None,
+    options: Stored = Stored(),
+) -> int:
+    """Run the check of a claim, or all checks, again.
 
-    Parameters
-    ----------
-    claim
-        the id of a claim
+    Exit code 0 if they confirm our verdicts, 3 if one does not, 1 if a check failed to run.
     """
+    from phasecast.core.errors import BadInput
+
+    if every:
+        return _verify_all(claim or "", again, workers, options)
+    if claim is None:
+        raise BadInput("no claim is given", "give the id of a claim, or --all")
+    if again or workers is not None:
+        raise BadInput("--again and --workers need --all", "leave them out: a single check is always computed")
+    return _verify_one(claim, options)
+
+
+def _verify_all(beginning: str, again: bool, workers: int | None, options: Stored) -> int:
+    from phasecast import claims
+    from phasecast.lab import LocalEngine
+
+    rows = claims.verify_all(beginning, again=again, engine=LocalEngine(workers), store=options.store)
+    confirmed, failed = sum(row.confirmed for row in rows), sum(row.finding is None for row in rows)
+    lines = [
+        table(
+            ("claim", "our verdict", "the check says", "", "seconds"),
+            [
+                (
+                    row.claim.id,
+                    str(row.claim.verdict),
+                    "failed" if row.finding is None else str(row.finding.verdict),
+                    "confirmed" if row.confirmed else "NOT confirmed",
+                    "" if row.seconds is None else f"{row.seconds:.1f}",
+                )
+                for row in rows
+            ],
+        ),
+        "",
+        f"{confirmed} of {len(rows)} claims confirmed" + (f", {failed} checks failed" if failed else ""),
+    ]
+    lines += [f"{row.claim.id}: {row.error}" for row in rows if row.error]
+    if stale := sum(not row.current for row in rows):
+        lines.append(f"{stale} were verified by another version of the code; --again computes them again")
+    content = {"confirmed": confirmed, "total": len(rows), "failed": failed, "claims": [row.plain() for row in rows]}
+    emit(content, "\n".join(lines), options)
+    return 1 if failed else 0 if confirmed == len(rows) else 3
+
+
+def _verify_one(claim: str, options: Stored) -> int:
     from phasecast import claims
 
     verification = claims.verify(claim, store=options.store)

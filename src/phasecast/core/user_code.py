@@ -1,4 +1,10 @@
-"""The object behind ``package.module:name``, from the user's code as it is on disk now."""
+"""Which object does ``package.module:name`` refer to, in the user's code as it is on disk now?
+
+An edited module is loaded again. Its code is compiled from the source: Python takes a ``.pyc`` file for current if the
+source has the same size and the same second, which an edit in between can have. The user's ``.pyc`` files are neither
+read nor changed, and neither is ``sys.path``: only the command line makes the working folder importable
+(:func:`working_folder`).
+"""
 
 from __future__ import annotations
 
@@ -10,38 +16,39 @@ import importlib
 import importlib.util
 import sys
 import sysconfig
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from importlib.machinery import ModuleSpec, SourceFileLoader
 from pathlib import Path
+from types import CodeType, ModuleType
 from typing import Any
 
 from phasecast.core.errors import BadInput
 from phasecast.core.problem import Problem
 
-_loaded: dict[str, tuple[Any, str]] = {}
-"""The user's modules that were loaded here, and what their source files were then."""
+_loaded: dict[str, tuple[ModuleType | None, str]] = {}
+"""The user's modules that were loaded here, each with the hash of its source file at that time."""
 
 
-def load(reference: str) -> Any:
+def load_object(reference: str) -> Any:
     """The object that ``package.module:name`` names, from the module as it is on disk now."""
     module_name, colon, attribute = reference.partition(":")
     if not colon or not module_name or not attribute:
-        raise BadInput(f"'{reference}' names no object", "write package.module:name")
-    if "" not in sys.path and str(Path.cwd()) not in sys.path:
-        sys.path.insert(0, str(Path.cwd()))  # an installed command does not look into the working folder by itself
+        raise BadInput(f"invalid reference '{reference}'", "write package.module:name")
     importlib.invalidate_caches()
     try:
         _forget_stale(module_name)
-        module = importlib.import_module(module_name)
+        with _from_source():
+            module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
         if error.name and module_name.split(".")[0] == error.name.split(".")[0]:
-            way = "run where it can be imported, or set PYTHONPATH"
+            fix = "run where it can be imported, or set PYTHONPATH"
             if module_name.endswith(".py"):
-                way = f"write {module_name[:-3].replace('/', '.')}:{attribute}, without .py"
-            raise BadInput(f"there is no module '{module_name}'", way) from None
+                fix = f"write {module_name[:-3].replace('/', '.')}:{attribute}, without .py"
+            raise BadInput(f"there is no module '{module_name}'", fix) from None
         raise BadInput(f"module '{module_name}' needs '{error.name}', which is missing", "install it") from None
     except Exception as error:
         raise BadInput(
-            f"importing '{module_name}' raised {type(error).__name__}: {error}", "mend the module"
+            f"importing '{module_name}' raised {type(error).__name__}: {error}", "fix the error in the module"
         ) from error
     sources = own_sources(module_name)
     _loaded.update({name: (sys.modules.get(name), digest_of(path)) for name, path in sources.items()})
@@ -51,9 +58,24 @@ def load(reference: str) -> Any:
         raise BadInput(f"module '{module_name}' has no '{attribute}'", "check the name after the colon") from None
 
 
+@contextlib.contextmanager
+def working_folder() -> Iterator[None]:
+    """Make the modules of the working folder importable inside the block, as ``python script.py`` does for its own."""
+    folder = str(Path.cwd())
+    if "" in sys.path or folder in sys.path:
+        yield
+        return
+    sys.path.insert(0, folder)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(ValueError):
+            sys.path.remove(folder)
+
+
 def make(reference: str) -> Any:
-    """What the factory behind ``reference`` makes."""
-    factory = load(reference)
+    """What the factory behind ``reference`` returns."""
+    factory = load_object(reference)
     if not callable(factory):
         raise BadInput(
             f"'{reference}' is a {type(factory).__name__}, not a factory", "name a function without arguments"
@@ -62,12 +84,12 @@ def make(reference: str) -> Any:
         return factory()
     except Exception as error:
         raise BadInput(
-            f"the factory '{reference}' raised {type(error).__name__}: {error}", "mend the factory"
+            f"the factory '{reference}' raised {type(error).__name__}: {error}", "fix the error in the factory"
         ) from error
 
 
 def load_problem(reference: str) -> Problem:
-    """The problem that the factory behind ``reference`` makes."""
+    """The problem that the factory behind ``reference`` returns."""
     problem = make(reference)
     if not isinstance(problem, Problem):
         raise BadInput(
@@ -78,22 +100,23 @@ def load_problem(reference: str) -> Problem:
 
 
 def own_sources(module_name: str) -> dict[str, Path]:
-    """Names and source files of a module and, through its import statements, of the user's own modules."""
-    found: dict[str, Path] = {}
+    """Names and source files of a module and of the user's modules that it imports, directly or not."""
+    sources: dict[str, Path] = {}
     waiting = [module_name]
     while waiting:
         name = waiting.pop()
-        path = None if name in found else _source_path(name)
+        path = None if name in sources else _source_path(name)
         if path is None or is_installed(path):
             continue
-        found[name] = path
+        sources[name] = path
         waiting += [*_imports(path, name), *([name.rpartition(".")[0]] if "." in name else [])]
-    return {name: found[name] for name in sorted(found)}
+    return {name: sources[name] for name in sorted(sources)}
 
 
 def _source_path(name: str) -> Path | None:
     try:
-        spec = importlib.util.find_spec(name)
+        with _from_source():  # find_spec imports the parent packages
+            spec = importlib.util.find_spec(name)
     except (ImportError, ValueError, AttributeError):
         return None
     return Path(spec.origin) if spec and spec.origin and spec.origin.endswith(".py") else None
@@ -123,16 +146,47 @@ def _imports(path: Path, name: str) -> Iterator[str]:
 
 
 def _forget_stale(module_name: str) -> None:
-    """Drop the user's own modules from memory unless they are known to be what is on disk.
-
-    Their compiled files go too: Python takes one for current if the source has the same size and second.
-    """
+    """Drop the user's modules from memory unless they are known to be what is on disk."""
     sources = own_sources(module_name)
     if any(_loaded.get(name) != (sys.modules.get(name), digest_of(path)) for name, path in sources.items()):
-        for name, path in sources.items():
+        for name in sources:
             sys.modules.pop(name, None)
-            with contextlib.suppress(OSError):
-                Path(importlib.util.cache_from_source(str(path))).unlink(missing_ok=True)
+
+
+class _SourceLoader(SourceFileLoader):
+    """Compiles a module from its source; reads and writes no ``.pyc`` file."""
+
+    def get_code(self, fullname: str) -> CodeType:
+        path = self.get_filename(fullname)
+        return self.source_to_code(self.get_data(path), path)
+
+
+class _SourceFinder:
+    """Finds what the other finders find, and has the user's own modules compiled from their source."""
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        for finder in [other for other in sys.meta_path if not isinstance(other, _SourceFinder)]:
+            spec = finder.find_spec(name, path, target)
+            if spec is None:
+                continue
+            # a loader of another kind (a zip file, an assertion rewriter) knows better how to read its modules
+            if type(spec.loader) is SourceFileLoader and spec.origin and not is_installed(Path(spec.origin)):
+                spec.loader = _SourceLoader(spec.loader.name, str(spec.loader.path))
+            return spec
+        return None
+
+
+@contextlib.contextmanager
+def _from_source() -> Iterator[None]:
+    """Compile the user's modules from their source if they are imported inside the block."""
+    finder = _SourceFinder()
+    sys.meta_path.insert(0, finder)  # pyright: ignore[reportArgumentType]
+    try:
+        yield
+    finally:
+        sys.meta_path.remove(finder)  # pyright: ignore[reportArgumentType]
 
 
 def digest_of(path: Path) -> str:

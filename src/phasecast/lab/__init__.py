@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from phasecast.core.answers import Answer, Answers
 from phasecast.lab.engines.local import LocalEngine
-from phasecast.lab.recipe import Captioned, Chunk, Conclusion, Recipe, find_recipe, shipped
+from phasecast.lab.recipe import Captioned, Chunk, Conclusion, Recipe, find_recipe, shipped, tabulate
 from phasecast.lab.runs import Run, load, resume, run
 from phasecast.lab.spec import DataFile, Factory, Spec
 from phasecast.lab.store import Store
@@ -41,10 +41,11 @@ __all__ = [
     "resume",
     "run",
     "sweep",
+    "tabulate",
 ]
 
 
 def __getattr__(name: str) -> Mapping[str, str]:
-    if name == "RECIPES":  # found when it is needed: the studies are built on top of this package
+    if name == "RECIPES":  # looked up when it is needed: the studies are built on top of this package
         return shipped()
     raise AttributeError(f"module 'phasecast.lab' has no attribute '{name}'")

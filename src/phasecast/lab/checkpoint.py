@@ -1,8 +1,8 @@
-"""A run's state on disk: one file a checkpoint, with a checksum; the last two are kept.
+"""How does a run survive being killed? Its state in one file per checkpoint, with a checksum; the last two are kept.
 
 A file is a line of JSON ``{"format": 1, "sha256": …, "arrays": [[dtype, shape], …], "tree": …}`` followed by the
-bytes of the arrays. In the tree every array is replaced by its number. The checksum is over all the rest. Nothing
-in it can run code when it is read, and nothing is copied when it is written: states may be large.
+bytes of the arrays. In the tree every array is replaced by its number. The checksum covers everything else. Reading a
+file cannot run code, and writing one copies nothing, since states may be large.
 """
 
 from __future__ import annotations
@@ -18,17 +18,18 @@ import numpy as np
 
 from phasecast.core import codec
 from phasecast.core.errors import BadInput, NewerVersion
+from phasecast.core.types import PyTree
 from phasecast.lab.files import write_atomically
 
-FORMAT = 1
-KEPT = 2
+FORMAT = 1  # of the file; see docs/versions.md
+KEPT = 2  # the newest may be damaged by a power cut; then the one before is used
 
 
 class Damaged(Exception):
     """A checkpoint file whose content is not what was written."""
 
 
-def save(folder: Path, number: int, state: Any) -> None:
+def save(folder: Path, number: int, state: PyTree) -> None:
     """Write checkpoint ``number`` and remove all but the newest two."""
     folder.mkdir(exist_ok=True)
     tree, arrays = _take_apart(state)
@@ -44,7 +45,7 @@ def save(folder: Path, number: int, state: Any) -> None:
 def load_newest(folder: Path) -> tuple[int, Any, list[str]]:
     """Number and state of the newest sound checkpoint, with a note on each damaged one, which is removed.
 
-    Number 0 and state None where there is none.
+    Number 0 and state None if there is none.
     """
     notes = []
     for path in _files(folder):
@@ -64,7 +65,7 @@ def _read(path: Path) -> Any:
         written_by = int(facts["format"])
         kinds = [(np.dtype(kind), tuple(shape), order) for kind, shape, order in facts["arrays"]]
     except (ValueError, KeyError, TypeError, AttributeError):
-        raise Damaged("no header") from None
+        raise Damaged("no valid header") from None
     if written_by > FORMAT:
         raise NewerVersion(f"{path.name} was written by a newer phasecast", "upgrade phasecast")
     if _checksum(facts, [memoryview(body)]) != checksum:
@@ -88,11 +89,11 @@ def _checksum(facts: dict[str, Any], pieces: list[memoryview]) -> str:
     return digest.hexdigest()
 
 
-def _take_apart(state: Any) -> tuple[Any, list[np.ndarray]]:
+def _take_apart(state: PyTree) -> tuple[Any, list[np.ndarray]]:
     """A tree of JSON types, and the arrays that its leaves number."""
     arrays: list[np.ndarray] = []
 
-    def strip(value: Any) -> Any:
+    def strip(value: PyTree) -> Any:
         if isinstance(value, dict | list | tuple | Enum | np.ma.MaskedArray) and type(value) not in (dict, list, tuple):
             raise BadInput(
                 f"a recipe's state has a {type(value).__name__}", "use dicts, lists, tuples, arrays, numbers"

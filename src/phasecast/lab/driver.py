@@ -1,4 +1,4 @@
-"""One attempt at one run: drive its recipe chunk by chunk, checkpoint, stop when asked, conclude."""
+"""How is a run computed? One attempt: drive its recipe chunk by chunk, write checkpoints, stop on request, conclude."""
 
 from __future__ import annotations
 
@@ -11,20 +11,21 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator
+from types import FrameType
 from typing import Any
 
 from phasecast.core.errors import BadInput, PhasecastError, RecipeFailed, RunInterrupted, StoreError
+from phasecast.core.types import PyTree
 from phasecast.lab import checkpoint, tables
 from phasecast.lab.files import disk_errors, read_json
 from phasecast.lab.progress import Progress
 from phasecast.lab.provenance import provenance
-from phasecast.lab.recipe import Recipe
+from phasecast.lab.recipe import Conclusion, Recipe
 from phasecast.lab.spec import Spec
 from phasecast.lab.store import FORMAT, RunFolder, now
 
-SHORTEST_INTERVAL = 1.0
-COST_SHARE = 0.01
-"""Unless an interval is asked for, checkpoints come as often as they cost less than this share of the time."""
+SHORTEST_INTERVAL = 1.0  # seconds; chosen: nobody minds losing one second of work
+COST_SHARE = 0.01  # chosen: without an interval of the user's, checkpoints take at most this share of the time
 
 
 class Driver:
@@ -63,14 +64,15 @@ class Driver:
             "summary": None,
         }
 
-    def drive(self) -> None:
+    def drive(self) -> Conclusion:
+        """Work from the newest checkpoint to the end; the conclusion."""
         with disk_errors(self.folder.path):
             self.number, saved, notes = checkpoint.load_newest(self.folder.checkpoints)
         self.spent = (saved["wall_seconds"], saved["cpu_seconds"]) if saved else (0.0, 0.0)
-        if saved:  # nothing may be left to do that would say it
+        if saved:  # there may be no chunk left that would update these
             self.status |= {"done": saved.get("done", 0), "total": saved.get("total")}
         for leftover in self.folder.path.rglob("*.partial") if self.status["attempts"] > 1 else ():
-            leftover.unlink(missing_ok=True)  # of a process that was killed
+            leftover.unlink(missing_ok=True)  # from a process that was killed
         self._write("running")
         self.folder.log("started", attempt=self.status["attempts"], checkpoint=self.number, notes=notes)
         for note in notes:
@@ -85,7 +87,7 @@ class Driver:
                     saved, self.writer = None, tables.ResultsWriter(self.folder.results, layout)
                     self.status |= {"done": 0, "total": None}
             self._work(saved["recipe"] if saved else None)
-            self._conclude()
+            return self._conclude()
         except BadInput as error:
             nothing_yet = self.status["attempts"] == 1 and self.status["done"] == 0
             if nothing_yet and not isinstance(error, StoreError):
@@ -103,7 +105,7 @@ class Driver:
                 f"the traceback is in {self.folder.path / 'log.jsonl'}; --debug shows it",
             ) from error
 
-    def _work(self, state: Any) -> None:
+    def _work(self, state: PyTree) -> None:
         last, interval = time.monotonic(), self.checkpoint_every or SHORTEST_INTERVAL
         with _stop_signals() as stop:
             for chunk in self.recipe.work(self.spec, state):
@@ -123,7 +125,7 @@ class Driver:
                     self.folder.log("interrupted", done=chunk.done, total=chunk.total)
                     raise RunInterrupted(self.folder.id, f"{chunk.done} of {chunk.total or '?'}")
 
-    def _checkpoint(self, state: Any) -> None:
+    def _checkpoint(self, state: PyTree) -> None:
         self.number += 1
         wall, cpu = self._clock()
         with disk_errors(self.folder.path):
@@ -141,7 +143,7 @@ class Driver:
             )
         self._write("running")
 
-    def _conclude(self) -> None:
+    def _conclude(self) -> Conclusion:
         with disk_errors(self.folder.path):
             self.writer.finish()
         conclusion = self.recipe.conclude(self.spec, tables.read(self.folder.results))
@@ -150,6 +152,7 @@ class Driver:
         self.status["summary"] = conclusion.summary()
         self._write(str(conclusion.status), durable=True)
         self.folder.log("finished", status=str(conclusion.status))
+        return conclusion
 
     def _fail(self, error: BaseException) -> None:
         self.status["error"] = f"{type(error).__name__}: {error}"
@@ -177,7 +180,7 @@ def _stop_signals() -> Iterator[threading.Event]:
         yield stop
         return
 
-    def ask(number: int, frame: Any) -> None:
+    def ask(number: int, frame: FrameType | None) -> None:
         if stop.is_set() and number == signal.SIGINT:
             raise KeyboardInterrupt
         stop.set()

@@ -1,4 +1,4 @@
-"""The arrays of a run for other programs: NetCDF with a group a table, CSV with a file a table, weights a file each."""
+"""How do other programs read a run? NetCDF with one group per table, CSV per table, safetensors per checkpoint."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from phasecast.lab.runs import Run
 if TYPE_CHECKING:
     import xarray as xr
 
-WEIGHTS = "weights."  # how the columns of a table of checkpoints begin that are parameters
+WEIGHTS = "weights."  # prefix of the columns with parameters in a table of checkpoints
 
 
 def export(run: Run, to: Path) -> list[Path]:
     """Write the results of a finished run to ``to``, a .nc, .csv or .safetensors path; the files written."""
     if to.suffix not in (".nc", ".csv", ".safetensors"):
-        raise BadInput(f"'{to.name}' is neither NetCDF, CSV nor safetensors", "end in .nc, .csv or .safetensors")
+        raise BadInput(f"unknown format of '{to.name}'", "end in .nc, .csv or .safetensors")
     if not to.absolute().parent.is_dir():
-        raise BadInput(f"there is no folder {to.absolute().parent}", "make it first")
+        raise BadInput(f"there is no folder {to.absolute().parent}", "create it first")
     tree = run.results().copy()
     tree.attrs = {**tree.attrs, "run": run.id, "spec": json.dumps(run.folder.spec(), ensure_ascii=False)}
     with disk_errors(to):
@@ -46,7 +46,7 @@ def export(run: Run, to: Path) -> list[Path]:
 
 
 def _together(table: xr.Dataset) -> list[tuple[str, list[Hashable]]]:
-    """Columns that share a file, and what its name ends in: all, unless that would cross the axes of their arrays."""
+    """Columns that share a file, with the end of its name: all, unless their arrays have axes of different kinds."""
     shapes: dict[tuple[Hashable, ...], list[Hashable]] = {}
     for column, values in table.data_vars.items():
         shapes.setdefault(values.dims, []).append(column)
@@ -56,17 +56,17 @@ def _together(table: xr.Dataset) -> list[tuple[str, list[Hashable]]]:
 
 
 def _weights(tree: xr.DataTree, to: Path) -> list[Path]:
-    """A file for each checkpoint of the table ``checkpoints``, with its step in the name."""
+    """One file per row of the table ``checkpoints``, with the step in its name."""
     from safetensors.numpy import save_file
 
-    kept = tree["checkpoints"].to_dataset() if "checkpoints" in tree.children else None
-    names = [] if kept is None else [str(name) for name in kept.data_vars if str(name).startswith(WEIGHTS)]
-    if kept is None or not names:
-        raise BadInput("this run keeps no weights", "export it as .nc or .csv")
+    table = tree["checkpoints"].to_dataset() if "checkpoints" in tree.children else None
+    names = [] if table is None else [str(name) for name in table.data_vars if str(name).startswith(WEIGHTS)]
+    if table is None or not names:
+        raise BadInput("this run has no weights", "export it as .nc or .csv")
     written = []
-    for place, step in enumerate(kept["step"].values):
+    for place, step in enumerate(table["step"].values):
         path = to.with_name(f"{to.stem}-{int(step):08d}.safetensors")
-        arrays = {name.removeprefix(WEIGHTS): np.ascontiguousarray(kept[name].values[place]) for name in names}
+        arrays = {name.removeprefix(WEIGHTS): np.ascontiguousarray(table[name].values[place]) for name in names}
         with replacing(path) as partial:
             save_file(arrays, partial)
         written.append(path)
@@ -74,14 +74,16 @@ def _weights(tree: xr.DataTree, to: Path) -> list[Path]:
 
 
 def _plain_strings(tree: xr.DataTree) -> xr.DataTree:
-    """Labels as ordinary strings; NetCDF and pandas do not know numpy's new string type."""
+    """Text as Python strings: NetCDF and pandas do not support numpy's variable-length string type."""
 
     def convert(dataset: xr.Dataset) -> xr.Dataset:
-        labels = {
-            name: (coordinate.dims, coordinate.values.astype(object))
-            for name, coordinate in dataset.coords.items()
-            if coordinate.dtype.kind == "T"
+        texts = {
+            name: (array.dims, array.values.astype(object))
+            for name, array in dataset.variables.items()
+            if array.dtype.kind == "T"
         }
-        return dataset.assign_coords(labels)
+        return dataset.assign({name: text for name, text in texts.items() if name in dataset.data_vars}).assign_coords(
+            {name: text for name, text in texts.items() if name in dataset.coords}
+        )
 
     return tree.map_over_datasets(convert)

@@ -1,4 +1,4 @@
-"""Files that are either whole or not there: write beside, flush, rename. And what a failing disk says."""
+"""How are files written so that a crash leaves either the old or the new one? Beside, flushed, then renamed."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from phasecast.core.errors import StoreError
+from phasecast.core.types import PyTree
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _FORBIDDEN = {errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.ENAMETOOLONG}
@@ -31,7 +32,7 @@ def write_atomically(path: Path, *pieces: bytes | memoryview, durable: bool = Fa
 
 @contextlib.contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A path beside ``path`` to write to; it takes the place of ``path`` when the block ends well, else it goes."""
+    """A path beside ``path`` to write to; it replaces ``path`` if the block succeeds and is removed otherwise."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}.partial")
     try:
         yield temporary
@@ -42,7 +43,7 @@ def replacing(path: Path) -> Iterator[Path]:
         raise
 
 
-def write_json(path: Path, tree: Any, *, durable: bool = False) -> None:
+def write_json(path: Path, tree: PyTree, *, durable: bool = False) -> None:
     """Replace ``path`` by readable JSON."""
     text = json.dumps(tree, indent=2, ensure_ascii=False, allow_nan=False)
     write_atomically(path, (text + "\n").encode(), durable=durable)
@@ -53,9 +54,9 @@ def read_json(path: Path) -> Any:
     try:
         return json.loads(path.read_bytes())
     except FileNotFoundError:
-        raise StoreError(f"{path} is missing", "remove the run or start it anew") from None
+        raise StoreError(f"{path} is missing", "remove the run or start it again") from None
     except (json.JSONDecodeError, UnicodeDecodeError):
-        raise StoreError(f"{path} is damaged", "remove the run with `phasecast runs rm` and start it anew") from None
+        raise StoreError(f"{path} is damaged", "remove the run with `phasecast runs rm` and start it again") from None
 
 
 @contextlib.contextmanager
@@ -67,15 +68,15 @@ def disk_errors(place: Path) -> Iterator[None]:
         if error.errno in _FULL:
             raise StoreError(
                 f"the disk that holds {place} is full",
-                "free some space or choose another --store; what was checkpointed resumes",
+                "free some space or choose another --store; the run resumes from its last checkpoint",
             ) from error
         if error.errno in _FORBIDDEN:
-            raise StoreError(f"{place} cannot be written", "choose a --store that you may write to") from error
+            raise StoreError(f"{place} cannot be written", "choose a --store with write permission") from error
         raise
 
 
 def _sync_folder(folder: Path) -> None:
-    with contextlib.suppress(OSError, AttributeError):  # some systems cannot open a folder; the rename stands
+    with contextlib.suppress(OSError, AttributeError):  # some systems cannot open a folder; the rename is done anyway
         handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         try:
             os.fsync(handle)

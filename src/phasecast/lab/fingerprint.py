@@ -50,20 +50,20 @@ def of_file(path: str) -> str:
         raise BadInput(f"{path} cannot be read ({error.strerror})", "give the path of a readable file") from None
 
 
-def _values(value: Any, seen: set[int] | None = None) -> Iterator[bytes]:
+def _values(value: object, visited: set[int] | None = None) -> Iterator[bytes]:
     """Bytes that identify a value: arrays by content, the user's functions by code and what they refer to.
 
-    What comes from an installed package is known by its name and is not looked into: its inside is not the user's, and
-    may differ from process to process.
+    Objects of installed packages are identified by their name only: their contents are not the user's, and may differ
+    from process to process.
     """
-    seen = set() if seen is None else seen
+    visited = set() if visited is None else visited
     yield type(value).__qualname__.encode()
     if value is None or isinstance(value, bool | int | float | complex | str | bytes):
         yield repr(value).encode()
         return
-    if id(value) in seen:
+    if id(value) in visited:
         return
-    seen.add(id(value))
+    visited.add(id(value))
     if isinstance(value, set | frozenset):
         yield b"".join(sorted(b"".join(_values(item, set())) for item in value))
     elif (array := _array(value)) is not None:
@@ -74,7 +74,7 @@ def _values(value: Any, seen: set[int] | None = None) -> Iterator[bytes]:
     else:
         yield b"("
         for part in parts:
-            yield from _values(part, seen)
+            yield from _values(part, visited)
         yield b")"
 
 
@@ -89,8 +89,8 @@ def _array(value: Any) -> np.ndarray | None:
         return np.asarray(jax.random.key_data(value))
 
 
-def _opaque(value: Any) -> bytes:
-    """What has no parts that we can see: its pickle, which is only ever written here, never read."""
+def _opaque(value: object) -> bytes:
+    """A value without visible parts: its pickle, which is written here but never read."""
     try:
         return pickle.dumps(value)
     except Exception:
@@ -98,7 +98,7 @@ def _opaque(value: Any) -> bytes:
 
 
 def _parts(value: Any) -> list[Any] | None:
-    """What a container, a function or an object consists of; None where that cannot be seen."""
+    """The parts of a container, a function or an object; None if they cannot be inspected."""
     if isinstance(value, dict):
         return [part for item in value.items() for part in item]
     if isinstance(value, list | tuple):

@@ -1,4 +1,4 @@
-"""How far is it? A bar with rate, time left and the metric on a terminal; plain lines elsewhere; always stderr."""
+"""How far is a run? A bar with rate, time left and a metric on a terminal, plain lines elsewhere; always on stderr."""
 
 from __future__ import annotations
 
@@ -6,20 +6,23 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Protocol, TextIO
+from typing import TYPE_CHECKING, Protocol, TextIO
 
-PLAIN_INTERVAL = 5.0
+if TYPE_CHECKING:
+    from rich.progress import Progress as RichProgress
+
+PLAIN_INTERVAL = 5.0  # seconds between lines; chosen: often enough to see life, rare enough for a log
 
 
 class Progress(Protocol):
-    """Is told how far a run has come."""
+    """Receives progress updates."""
 
     def update(self, done: int, total: int | None, metric: tuple[str, float] | None = None) -> None: ...
     def say(self, line: str) -> None: ...
 
 
 class Silent:
-    """Says nothing."""
+    """Shows nothing."""
 
     def update(self, done: int, total: int | None, metric: tuple[str, float] | None = None) -> None:
         return None
@@ -29,7 +32,7 @@ class Silent:
 
 
 class Plain:
-    """A line every few seconds, for logs."""
+    """Prints a line every few seconds, for logs."""
 
     def __init__(self, title: str, stream: TextIO, interval: float = PLAIN_INTERVAL):
         self._title, self._stream, self._interval = title, stream, interval
@@ -53,9 +56,9 @@ class Plain:
 
 
 class Bar:
-    """A rich progress bar."""
+    """Updates a rich progress bar."""
 
-    def __init__(self, title: str, bar: Any):
+    def __init__(self, title: str, bar: RichProgress):
         self._bar = bar
         self._task = bar.add_task(title, total=None, metric="", rate="")
 

@@ -1,4 +1,4 @@
-"""Where a number comes from: versions, commit, threads, machine. No network, no subprocess."""
+"""Where does a number come from? Versions, commit, threads and machine, read without network or subprocess."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _fixed() -> dict[str, Any]:
 
 
 def provenance(seed: int) -> dict[str, Any]:
-    """What one needs to know to get the same result again."""
+    """What is needed to reproduce a result."""
     return {**_fixed(), "seed": seed, "threads": available_threads()}
 
 
@@ -40,7 +40,7 @@ def available_threads() -> int:
 
 
 def pin_threads(count: int, first: int = 0) -> None:
-    """Keep this process to ``count`` of its cores, from number ``first`` on; before JAX starts its own threads.
+    """Keep this process to ``count`` of its cores, from number ``first`` on; call it before JAX starts its threads.
 
     XLA and BLAS size their pools by the cores a process may use and by these variables.
     """
@@ -60,16 +60,21 @@ def _cores_at_start() -> list[int]:
 def _commit(inside: Path) -> str | None:
     """The git commit of the checkout that phasecast runs from, read from its files; None when installed."""
     package = inside.parents[1]
-    root = package.parents[1]
-    if package.parent.name != "src" or not (root / ".git" / "HEAD").is_file():
+    git = package.parents[1] / ".git"
+    if package.parent.name != "src" or not git.exists():
         return None
-    head = (root / ".git" / "HEAD").read_text().strip()
+    if git.is_file():  # a linked worktree or a submodule: the file names the folder
+        git = package.parents[1] / git.read_text().removeprefix("gitdir:").strip()
+    if not (git / "HEAD").is_file():
+        return None
+    head = (git / "HEAD").read_text().strip()
     if not head.startswith("ref: "):
         return head
     reference = head.removeprefix("ref: ")
-    loose = root / ".git" / reference
+    shared = git / (git / "commondir").read_text().strip() if (git / "commondir").is_file() else git
+    loose = shared / reference
     if loose.is_file():
         return loose.read_text().strip()
-    packed = root / ".git" / "packed-refs"
+    packed = shared / "packed-refs"
     lines = packed.read_text().splitlines() if packed.is_file() else []
     return next((line.split()[0] for line in lines if line.endswith(f" {reference}")), None)

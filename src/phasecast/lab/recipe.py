@@ -1,16 +1,24 @@
-"""A recipe: an experiment as a registered function with a spec, and the registry of those we ship.
+"""What is an experiment? A recipe: a spec, a generator that does the work, and functions that read the results.
 
-The function is a generator. It is given the spec and the state to go on from (None at the start) and yields a
-:class:`Chunk` after each piece of work; whoever drives it decides when to write a checkpoint and when to stop.
+The generator receives the spec and the state to continue from (None at the start) and yields a :class:`Chunk` after
+each piece of work; the driver decides when to write a checkpoint and when to stop.
 """
 
 from __future__ import annotations
 
 import importlib
 import math
+<<<<<<< HEAD
 from collections.abc import Callable, Iterable, Iterator, Mapping
+=======
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+>>>>>>> main
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike
 
 from phasecast.core import codec, user_code
 from phasecast.core.answers import Answer, Answers
@@ -31,10 +39,10 @@ class Chunk:
 
     Parameters
     ----------
-    state: all that is needed to go on from here: arrays, numbers, strings in dicts, lists and tuples.
+    state: what is needed to continue from here: arrays, numbers and strings in dicts, lists and tuples.
     rows: new rows for the tables of the recipe's layout.
-    done, total: pieces finished, and pieces in all where that is known.
-    metric: name and value of the number worth watching, if there is one.
+    done, total: number of finished pieces, and of all pieces if it is known.
+    metric: name and value of a number to show with the progress.
     """
 
     state: Any
@@ -46,7 +54,7 @@ class Chunk:
 
 @dataclass(frozen=True)
 class Row:
-    """One answer as people read it: the words for what was predicted, measured and found."""
+    """One answer as text for people: what was predicted, what was measured, and the verdict."""
 
     name: str
     predicted: str
@@ -118,20 +126,23 @@ class Conclusion:
 
 @dataclass(frozen=True)
 class Captioned:
-    """A figure with the words below it."""
+    """A figure with its caption."""
 
     figure: Figure
     caption: str
 
 
+S = TypeVar("S", bound=Spec)
+
+
 @dataclass(frozen=True)
-class Recipe:
+class Recipe(Generic[S]):
     """An experiment that can be stored, stopped, resumed and reported.
 
     Parameters
     ----------
-    name, version: with the spec they make the run id; raise ``version`` when the same spec gives other numbers.
-    question: what it answers, in one sentence.
+    name, version: part of the run id, with the spec; raise ``version`` when the same spec gives other numbers.
+    question: the question it answers, in one sentence.
     spec: the class of its spec.
     work: ``work(spec, state)`` yields a :class:`Chunk` after each piece.
     layout: ``layout(spec)``: the tables that the rows go to.
@@ -143,11 +154,11 @@ class Recipe:
     name: str
     version: int
     question: str
-    spec: type[Spec]
-    work: Callable[[Any, Any], Iterator[Chunk]]
-    layout: Callable[[Any], Mapping[str, Table]]
-    conclude: Callable[[Any, xr.DataTree], Conclusion]
-    figures: Callable[[Any, xr.DataTree], Mapping[str, Captioned]] = lambda spec, results: {}
+    spec: type[S]
+    work: Callable[[S, Any], Iterator[Chunk]]
+    layout: Callable[[S], Mapping[str, Table]]
+    conclude: Callable[[S, xr.DataTree], Conclusion]
+    figures: Callable[[S, xr.DataTree], Mapping[str, Captioned]] = lambda spec, results: {}
     tiny: Mapping[str, Any] = field(default_factory=dict)
 
     def source_print(self) -> str | None:
@@ -155,8 +166,28 @@ class Recipe:
         return fingerprint.of_source(self.name) if ":" in self.name else None
 
 
+P = TypeVar("P")
+
+
+def tabulate(
+    state: Mapping[str, Any] | None,
+    table: str,
+    pieces: Sequence[P],
+    compute: Callable[[P], Mapping[str, ArrayLike]],
+    metric: str | None = None,
+) -> Iterator[Chunk]:
+    """The work of a recipe with one table: ``compute`` returns the row of each piece, and each row is a chunk.
+
+    ``metric`` names the column to show with the progress.
+    """
+    for done in range(0 if state is None else int(state["done"]), len(pieces)):
+        row = {name: np.asarray(value)[None] for name, value in compute(pieces[done]).items()}
+        watched = None if metric is None else (metric, float(np.mean(row[metric])))
+        yield Chunk({"done": done + 1}, {table: row}, done + 1, len(pieces), watched)
+
+
 SHIPPED = "phasecast.studies"
-"""The package that lists our recipes, name to module; looked up by name because it is built on top of the lab."""
+"""The package that lists our recipes; imported by name because it is built on top of the lab."""
 
 
 def shipped() -> Mapping[str, str]:
@@ -165,16 +196,16 @@ def shipped() -> Mapping[str, str]:
 
 
 def find_recipe(name: str | Recipe) -> Recipe:
-    """A recipe by its name, or by a reference ``package.module:RECIPE`` to one of the user's own, or itself."""
+    """A recipe by its name, by a reference ``package.module:RECIPE`` to the user's own, or itself."""
     if isinstance(name, Recipe):
         return name
     if ":" in name:
-        found = user_code.load(name)
-        if not isinstance(found, Recipe):
-            raise BadInput(f"'{name}' is a {type(found).__name__}, not a Recipe", "name a phasecast.lab.Recipe")
-        if found.name != name:
-            raise BadInput(f"the recipe behind '{name}' calls itself '{found.name}'", f"name it '{name}'")
-        return found
+        recipe = user_code.load_object(name)
+        if not isinstance(recipe, Recipe):
+            raise BadInput(f"'{name}' is a {type(recipe).__name__}, not a Recipe", "name a phasecast.lab.Recipe")
+        if recipe.name != name:
+            raise BadInput(f"the recipe behind '{name}' calls itself '{recipe.name}'", f"name it '{name}'")
+        return recipe
     recipes = shipped()
     if name not in recipes:
         raise unknown("recipe", name, recipes)

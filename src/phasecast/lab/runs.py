@@ -1,10 +1,10 @@
-"""Runs: started, found again, resumed, and never computed twice."""
+"""What is a run? A recipe with a spec, in a store: started, loaded, resumed, and never computed twice."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,10 +23,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Run:
-    """A run in a store."""
+    """A run in a store.
+
+    ``computed`` is the conclusion of a run that this process has just computed, so that it is not worked out twice.
+    """
 
     id: str
     store: Store
+    computed: Conclusion | None = field(default=None, repr=False, compare=False)
 
     @property
     def folder(self) -> RunFolder:
@@ -49,26 +53,26 @@ class Run:
 
     @property
     def recipe(self) -> Recipe:
-        """The recipe, if it is still the version that made this run."""
+        """The recipe, if its version is still the one that made this run."""
         asked = self.folder.spec()
         recipe = find_recipe(asked["recipe"])
         check_version(f"run {self.id} of recipe '{recipe.name}'", asked["recipe_version"], recipe.version)
         if asked["recipe_version"] < recipe.version:
             raise BadInput(
-                f"run {self.id} was made by version {asked['recipe_version']} of '{recipe.name}', which is at "
-                f"{recipe.version} now",
-                "run it anew",
+                f"run {self.id} was made by version {asked['recipe_version']} of '{recipe.name}', which is now at "
+                f"{recipe.version}",
+                "run it again",
             )
         return recipe
 
     @property
     def spec(self) -> Spec:
-        """What was asked."""
+        """The spec of the run."""
         return make_spec(self.recipe.spec, self.folder.spec()["spec"])
 
     @property
     def summary(self) -> dict[str, Any]:
-        """What was found, in short."""
+        """Its conclusion in short, as ``status.json`` has it."""
         return self.folder.status().get("summary") or {}
 
     def results(self) -> xr.DataTree:
@@ -78,8 +82,8 @@ class Run:
         return tables.read(self.folder.results)
 
     def conclusion(self) -> Conclusion:
-        """What the results say, worked out from the arrays again."""
-        return self.recipe.conclude(self.spec, self.results())
+        """What the results say, computed from the stored arrays."""
+        return self.computed or self.recipe.conclude(self.spec, self.results())
 
     def plain(self) -> dict[str, Any]:
         """``{"run", "path", "status", "summary"}``."""
@@ -98,20 +102,22 @@ def run(
     checkpoint_every: float | None = None,
     quiet: bool = False,
 ) -> Run:
-    """Run a recipe, or return the run if the store has it finished, or go on with it if it was interrupted.
+    """Run a recipe; a finished run of the store is returned, an interrupted one is resumed.
 
     Parameters
     ----------
     recipe: a name from ``phasecast recipes``, ``package.module:RECIPE``, or the recipe itself.
     spec: values that differ from the recipe's defaults.
-    store: a folder; by default ``$PHASECAST_STORE`` or ``phasecast-runs``.
-    checkpoint_every: seconds between checkpoints; by default as often as they cost under 1% of the time.
+    store: a folder; defaults to ``$PHASECAST_STORE``, then ``phasecast-runs``.
+    checkpoint_every: seconds between checkpoints; by default they take less than 1% of the time.
     """
-    found = find_recipe(recipe)
-    checked = spec if isinstance(spec, found.spec) else make_spec(found.spec, dict(spec or {}))
+    chosen = find_recipe(recipe)
+    checked = spec if isinstance(spec, Spec) else make_spec(chosen.spec, dict(spec or {}))
+    if not isinstance(checked, chosen.spec):
+        raise BadInput(f"the spec is a {type(checked).__name__}", f"'{chosen.name}' takes a {chosen.spec.__name__}")
     place = Store.of(store)
-    with show_progress(found.name, quiet=quiet) as progress:
-        return execute(found, checked, place, progress=progress, checkpoint_every=checkpoint_every)
+    with show_progress(chosen.name, quiet=quiet) as progress:
+        return execute(chosen, checked, place, progress=progress, checkpoint_every=checkpoint_every)
 
 
 def resume(
@@ -121,7 +127,7 @@ def resume(
     checkpoint_every: float | None = None,
     quiet: bool = False,
 ) -> Run:
-    """Go on with an interrupted, killed or failed run; a finished one is returned as it is."""
+    """Continue an interrupted, killed or failed run; a finished one is returned as it is."""
     place = Store.of(store)
     folder = place.folder(place.find(run))
     if folder.status()["status"] in FINISHED:
@@ -143,7 +149,7 @@ def load(run: str, *, store: Store | str | Path | None = None) -> Run:
 
 
 def identify(recipe: Recipe, spec: Spec) -> str:
-    """The id of the run of this recipe with this spec, and with the user's code and data as they are now."""
+    """The id of the run of this recipe with this spec and with the user's code and data as they are now."""
     return _asked(recipe, spec)[0]
 
 
@@ -155,9 +161,9 @@ def execute(
     progress: Progress | None = None,
     checkpoint_every: float | None = None,
 ) -> Run:
-    """Compute a run to its end, from its newest checkpoint if it has one; wait if another process is at it."""
+    """Compute a run to its end, from its newest checkpoint if there is one; wait if another process computes it."""
     if checkpoint_every is not None and not checkpoint_every > 0:
-        raise BadInput(f"checkpoints every {checkpoint_every:g} seconds", "use a positive number of seconds")
+        raise BadInput(f"checkpoint_every is {checkpoint_every:g}", "use a positive number of seconds")
     progress = progress or Silent()
     identity, asked = _asked(recipe, spec)
     folder = store.folder(identity)
@@ -181,8 +187,8 @@ def execute(
             raise BadInput("the code or data changed while waiting for another process", "run it again")
         with disk_errors(folder.path):
             write_json(folder.path / "spec.json", asked)
-        Driver(recipe, spec, folder, progress, checkpoint_every, is_same).drive()
-    return Run(identity, store)
+        computed = Driver(recipe, spec, folder, progress, checkpoint_every, is_same).drive()
+    return Run(identity, store, computed)
 
 
 def _asked(recipe: Recipe, spec: Spec) -> tuple[str, dict[str, Any]]:

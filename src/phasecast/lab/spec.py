@@ -1,4 +1,4 @@
-"""What a run is asked to do: a frozen, versioned, forbidding spec, from Python, TOML or the command line."""
+"""What determines a run? Its spec: frozen, without unknown fields, from Python, TOML or the command line."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from phasecast.lab import fingerprint
 
 @dataclass(frozen=True)
 class _Content:
-    """Marks a field whose *content* enters the run id: code behind a reference, bytes behind a path."""
+    """Marks a field whose *content* is part of the run id: the code of a reference, the bytes of a file."""
 
     kind: str
 
@@ -26,18 +26,18 @@ Factory = Annotated[str, _Content("factory")]
 """``package.module:function``, a function without arguments that returns a :class:`~phasecast.Problem`."""
 
 DataFile = Annotated[str, _Content("file")]
-"""The path of a file whose bytes enter the run id."""
+"""The path of a file whose bytes are part of the run id."""
 
 
 class Spec(BaseModel):
-    """The base of every recipe's spec: values cannot change, unknown fields are refused."""
+    """The base of every spec: values cannot change, unknown fields are refused."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
-    seed: int = Field(0, ge=0, lt=2**32, description="where all randomness comes from")
+    seed: int = Field(0, ge=0, lt=2**32, description="seed of all randomness")
 
     def contents(self) -> dict[str, str]:
-        """Fingerprints of the user's code and data that this spec points to, by field."""
+        """Fingerprints of the user's code and data that this spec refers to, by field."""
         prints: dict[str, str] = {}
         for name, kind in _content_fields(type(self)).items():
             value = getattr(self, name)
@@ -53,7 +53,7 @@ AnyModel = TypeVar("AnyModel", bound=BaseModel)
 
 
 def make_spec(kind: type[AnySpec], values: Mapping[str, Any]) -> AnySpec:
-    """A spec from values, or a :class:`BadInput` of one line that says what would be right."""
+    """A spec from values, or a :class:`BadInput` of one line with cause and fix."""
     check_fields(kind, values)
     return checked(kind, values)
 
@@ -66,7 +66,7 @@ def check_fields(kind: type[BaseModel], names: Iterable[str], what: str = "field
 
 
 def checked(kind: type[AnyModel], values: Mapping[str, Any], where: str = "") -> AnyModel:
-    """A pydantic model from values; the first thing that is wrong with them as bad input of one line."""
+    """A pydantic model from values; the first invalid value is a :class:`BadInput` of one line."""
     try:
         return kind(**values)
     except ValidationError as error:
@@ -75,12 +75,12 @@ def checked(kind: type[AnyModel], values: Mapping[str, Any], where: str = "") ->
         given = "" if first["type"] == "missing" or not first["loc"] else f", got {_short(first['input'])}"
         more = f" (and {len(others)} more)" if others else ""
         message = first["msg"].removeprefix("Value error, ").removeprefix("Input ")
-        said = f"{field}: " if field else ""
-        raise BadInput(f"{said}{message[:1].lower()}{message[1:]}{given}{more}") from None
+        prefix = f"{field}: " if field else ""
+        raise BadInput(f"{prefix}{message[:1].lower()}{message[1:]}{given}{more}") from None
 
 
 def parse_assignments(kind: type[Spec], assignments: Iterable[str]) -> dict[str, Any]:
-    """Values from ``key=value`` words, read as TOML, as plain text where it is not TOML, and ``null`` as None."""
+    """Values from ``key=value`` words: TOML, else plain text; ``null`` is None."""
     values: dict[str, Any] = {}
     for name, text in _split(assignments):
         check_fields(kind, [name])
@@ -94,7 +94,7 @@ def parse_axes(kind: type[Spec], assignments: Iterable[str]) -> dict[str, list[A
     for name, text in _split(assignments):
         check_fields(kind, [name])
         items = _items(text)
-        whole = _is_sequence(kind, name)  # each value of the axis is then itself a list
+        whole = _is_sequence(kind, name)  # then each value of the axis is itself a list
         axes[name] = [item if isinstance(item, list) or not whole else [item] for item in items]
     return axes
 
@@ -108,15 +108,15 @@ def read_toml(path: Path) -> dict[str, Any]:
     except (OSError, UnicodeDecodeError) as error:
         raise BadInput(f"{path} cannot be read ({error})", "give the path of a TOML file") from None
     except tomllib.TOMLDecodeError as error:
-        raise BadInput(f"{path} is not TOML ({error})", "see `phasecast recipes show NAME` for an example") from None
+        raise BadInput(f"{path} is not TOML ({error})", "see `phasecast recipes NAME` for an example") from None
 
 
-def check_version(what: str, found: Any, known: int) -> None:
-    """Refuse what a newer phasecast wrote."""
-    if not isinstance(found, int) or isinstance(found, bool) or found < 1:
-        raise BadInput(f"{what} has version {found!r}", f"use an integer from 1 to {known}")
-    if found > known:
-        raise NewerVersion(f"{what} has version {found}, this phasecast knows {known}", "upgrade phasecast")
+def check_version(what: str, version: object, known: int) -> None:
+    """Refuse files of a newer phasecast."""
+    if not isinstance(version, int) or isinstance(version, bool) or version < 1:
+        raise BadInput(f"{what} has version {version!r}", f"use an integer from 1 to {known}")
+    if version > known:
+        raise NewerVersion(f"{what} has version {version}, this phasecast knows {known}", "upgrade phasecast")
 
 
 def _content_fields(kind: type[Spec]) -> dict[str, str]:
@@ -135,14 +135,14 @@ def _content_fields(kind: type[Spec]) -> dict[str, str]:
 
 
 def _split(assignments: Iterable[str]) -> Iterable[tuple[str, str]]:
-    seen: set[str] = set()
+    names: set[str] = set()
     for word in assignments:
         name, equals, text = (part.strip() for part in word.partition("="))
         if not equals or not name:
-            raise BadInput(f"'{word}' sets nothing", "write key=value")
-        if name in seen:
+            raise BadInput(f"invalid assignment '{word}'", "write key=value")
+        if name in names:
             raise BadInput(f"'{name}' is given twice", "give it once")
-        seen.add(name)
+        names.add(name)
         yield name, text
 
 
@@ -168,6 +168,6 @@ def _items(text: str) -> list[Any]:
     return bracketed if isinstance(bracketed, list) else [_scalar(part.strip()) for part in text.split(",")]
 
 
-def _short(value: Any) -> str:
+def _short(value: object) -> str:
     text = repr(value)
     return text if len(text) <= 40 else text[:37] + "…"

@@ -1,8 +1,8 @@
-"""The store: a folder of run folders, readable by a person, and the only truth about runs.
+"""Where are runs kept? In a store: a folder of run folders, human-readable, and the only source of truth about runs.
 
 A run folder holds ``spec.json``, ``status.json``, ``log.jsonl``, ``checkpoint/``, ``results.zarr``,
 ``figures/`` and ``report.html``, and a ``lock`` that the computing process holds and the kernel frees when that
-process dies. Listing runs reads nothing but the status files.
+process dies. Listing runs reads only the status files.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from phasecast.core.errors import BadInput, NewerVersion, StoreError, unknown
 from phasecast.core.results import Status
 from phasecast.lab.files import disk_errors, read_json, write_json
 
-FORMAT = 1
+FORMAT = 1  # of the files of a run; see docs/versions.md
 MARKER = "store.json"
 VARIABLE = "PHASECAST_STORE"
 DEFAULT = "phasecast-runs"
@@ -40,10 +40,10 @@ class Store:
         if exists and not self.path.is_dir():
             raise StoreError(f"the store {self.path} is a file", "give a folder with --store")
         if (self.path / MARKER).exists():
-            found = read_json(self.path / MARKER).get("format")
-            if not isinstance(found, int) or found > FORMAT:
+            written = read_json(self.path / MARKER).get("format")
+            if not isinstance(written, int) or written > FORMAT:
                 raise NewerVersion(
-                    f"the store {self.path} has format {found}, this phasecast knows {FORMAT}",
+                    f"the store {self.path} has format {written}, this phasecast knows {FORMAT}",
                     "upgrade phasecast",
                 )
 
@@ -62,12 +62,12 @@ class Store:
         return place if isinstance(place, Store) else cls(place)
 
     def prepare(self) -> None:
-        """Make the folder, if it is not there yet."""
+        """Create the folder if it does not exist."""
         with disk_errors(self.path):
             try:
                 self.path.mkdir(parents=True, exist_ok=True)
-            except FileNotFoundError:  # what /proc answers
-                raise StoreError(f"{self.path} cannot be made", "choose another --store") from None
+            except FileNotFoundError:  # /proc answers like this
+                raise StoreError(f"{self.path} cannot be created", "choose another --store") from None
             if not (self.path / MARKER).exists():
                 write_json(self.path / MARKER, {"what": "phasecast runs", "format": FORMAT})
 
@@ -76,24 +76,24 @@ class Store:
         return RunFolder(self.path / run)
 
     def statuses(self) -> Iterator[dict[str, Any]]:
-        """The status of every run, oldest first; a folder without a readable status is passed over."""
-        found = []
+        """The status of every run, oldest first; folders without a readable status are skipped."""
+        statuses = []
         with contextlib.suppress(FileNotFoundError), os.scandir(self.path) as entries:
             for entry in entries:
-                if entry.name.startswith("."):  # what a killed removal left
+                if entry.name.startswith("."):  # left by a killed removal
                     continue
                 with contextlib.suppress(OSError, ValueError), open(f"{entry.path}/status.json", "rb") as file:
                     status = json.loads(file.read())
                     if isinstance(status, dict) and status.get("run") == entry.name:
-                        found.append(status)
-        for status in sorted(found, key=lambda status: (str(status.get("created")), status["run"])):
+                        statuses.append(status)
+        for status in sorted(statuses, key=lambda status: (str(status.get("created")), status["run"])):
             try:
                 yield _as_it_is(status, self.path)
             except NewerVersion:
                 yield {**status, "status": "newer"}
 
     def find(self, text: str) -> str:
-        """The id of the run meant by ``text``: an id, or the beginning of an id or of its hash."""
+        """The full id of a run, from its beginning or the beginning of its hash."""
         if not re.fullmatch(r"[\w.-]+", text):
             raise BadInput(f"'{text}' is not the id of a run", "see `phasecast runs ls`")
         if (self.path / text / "status.json").is_file():
@@ -103,7 +103,7 @@ class Store:
         if len(near) == 1:
             return near[0]
         if near:
-            raise BadInput(f"'{text}' may mean {', '.join(near[:4])}", "give more of the id")
+            raise BadInput(f"'{text}' is ambiguous: {', '.join(near[:4])}", "give more of the id")
         if not ids:
             raise BadInput(
                 f"there is no run '{text}': the store {self.path} has none", "start one with `phasecast run`"
@@ -119,10 +119,10 @@ class Store:
         folder = self.folder(run)
         with folder.lock(wait=False) as mine:
             if not mine:
-                raise BadInput(f"{run} is being computed", "stop it first")
+                raise BadInput(f"{run} is being computed by another process", "stop it first")
             with disk_errors(folder.path):
                 gone = folder.path.with_name(f".{run}.{os.getpid()}.removed")
-                folder.path.rename(gone)  # in one step: a killed removal leaves no half a run
+                folder.path.rename(gone)  # in one step, so that a killed removal leaves no partial run
                 for removed in [gone, *self.path.glob(".*.removed")]:
                     shutil.rmtree(removed, ignore_errors=True)
 
@@ -145,11 +145,11 @@ class RunFolder:
         self.report = path / "report.html"
 
     def status(self) -> dict[str, Any]:
-        """What ``status.json`` says; a run that says it is running but whose process died is interrupted."""
+        """The content of ``status.json``; a run that is marked running but whose process died is interrupted."""
         return _as_it_is(read_json(self.path / "status.json"), self.path.parent)
 
     def spec(self) -> dict[str, Any]:
-        """What ``spec.json`` says."""
+        """The content of ``spec.json``."""
         return _readable(read_json(self.path / "spec.json"), self.id)
 
     def write_status(self, status: dict[str, Any], *, durable: bool = False) -> None:
@@ -163,7 +163,7 @@ class RunFolder:
             file.write(line + "\n")
 
     def events(self) -> list[dict[str, Any]]:
-        """The lines of ``log.jsonl``; one that a crash cut short is left out."""
+        """The lines of ``log.jsonl``, without one that a crash cut short."""
         events = []
         with contextlib.suppress(FileNotFoundError):
             for line in (self.path / "log.jsonl").read_text(encoding="utf-8").splitlines():
@@ -172,22 +172,22 @@ class RunFolder:
         return events
 
     @contextlib.contextmanager
-    def lock(self, *, wait: bool = True, on_wait: Any = None) -> Iterator[bool]:
-        """Be the one process that works on this run; yields False if another does and ``wait`` is off."""
+    def lock(self, *, wait: bool = True, on_wait: Callable[[], None] | None = None) -> Iterator[bool]:
+        """Hold the lock of this run; yields False if another process holds it and ``wait`` is off."""
         from filelock import FileLock, Timeout
 
         with disk_errors(self.path):
             lock = FileLock(self.path / "lock", thread_local=False)
-            told = False
+            announced = False
             while not lock.is_locked:
                 try:
                     lock.acquire(timeout=0)
                 except Timeout:
                     if not wait:
                         break
-                    if on_wait is not None and not told:
+                    if on_wait is not None and not announced:
                         on_wait()
-                        told = True
+                        announced = True
                     time.sleep(0.1)
         try:
             yield lock.is_locked
@@ -197,7 +197,7 @@ class RunFolder:
 
 
 def run_id(recipe: str, version: int, spec: dict[str, Any], contents: dict[str, str]) -> str:
-    """The name of a run: the recipe and a hash of all that decides its result."""
+    """The id of a run: the recipe and a hash of everything that determines its result."""
     text = json.dumps(
         {"recipe": recipe, "version": version, "spec": spec, "contents": contents},
         sort_keys=True,
@@ -209,7 +209,7 @@ def run_id(recipe: str, version: int, spec: dict[str, Any], contents: dict[str, 
 
 
 def now() -> str:
-    """The time, as every file says it."""
+    """The current time, in the form that all files use."""
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
@@ -225,7 +225,7 @@ def _as_it_is(status: dict[str, Any], store: Path) -> dict[str, Any]:
         return {**status, "status": "interrupted"}
 
 
-def _readable(content: dict[str, Any], run: Any) -> dict[str, Any]:
+def _readable(content: dict[str, Any], run: str | None) -> dict[str, Any]:
     if content.get("format", 0) > FORMAT:
         raise NewerVersion(f"run {run} was written by a newer phasecast", "upgrade phasecast")
     return content

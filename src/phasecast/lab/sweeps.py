@@ -1,4 +1,4 @@
-"""Many runs of one recipe: a grid, values in step, seeds; from Python, TOML or the command line.
+"""How is a recipe run many times? A sweep: a grid, zipped values and seeds, from Python, TOML or the command line.
 
 A sweep file is TOML::
 
@@ -8,7 +8,7 @@ A sweep file is TOML::
     blocks = 32
     [grid]                        # every combination
     samples = [10000, 20000]
-    [zip]                         # in step: first with first, second with second
+    [zip]                         # first with first, second with second
     radius = [0.25, 0.5]
     nodes = [256, 512]
 """
@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from phasecast.core.errors import BadInput, unknown
-from phasecast.lab.engines import Engine, Task
+from phasecast.lab.engines import Engine, RunTask
 from phasecast.lab.engines.local import LocalEngine
 from phasecast.lab.files import disk_errors, read_json, write_json
 from phasecast.lab.progress import show_progress
@@ -46,7 +46,7 @@ _KEYS = ("recipe", "version", "seeds", "set", "grid", "zip")
 
 @dataclass(frozen=True)
 class Sweep:
-    """A recipe and the specs it is to be run with."""
+    """A recipe and the specs to run it with."""
 
     recipe: Recipe
     specs: tuple[Spec, ...]
@@ -66,32 +66,32 @@ def make_sweep(
     seeds: int | Sequence[int] | None = None,
 ) -> Sweep:
     """The runs of a sweep: every point of ``grid`` with every step of ``zipped`` and every seed."""
-    found = find_recipe(recipe)
+    chosen = find_recipe(recipe)
     fixed, grid, zipped = dict(fixed or {}), dict(grid or {}), dict(zipped or {})
     seed_list = _seeds(seeds)
     axes = [*grid, *zipped, *(["seed"] if seed_list else [])]
-    check_fields(found.spec, [*fixed, *axes])
+    check_fields(chosen.spec, [*fixed, *axes])
     twice = [name for name in {*fixed, *axes} if [*fixed, *axes].count(name) > 1]
     if twice:
         raise BadInput(f"'{sorted(twice)[0]}' is given twice", "set it, or vary it once")
     for name, values in {**grid, **zipped}.items():
         if isinstance(values, str) or not isinstance(values, Sequence) or not values:
-            raise BadInput(f"'{name}' has no list of values to go through", f"give {name} = [first, second, …]")
+            raise BadInput(f"'{name}' has no list of values", f"give {name} = [first, second, …]")
     if len({len(values) for values in zipped.values()}) > 1:
         lengths = ", ".join(f"{name} has {len(values)}" for name, values in zipped.items())
-        raise BadInput(f"zipped fields go in step but {lengths}", "give as many values for each")
+        raise BadInput(f"zipped fields must have equally many values, but {lengths}", "give the same number for each")
     steps = [dict(zip(zipped, values, strict=True)) for values in zip(*zipped.values(), strict=True)] or [{}]
     seeded = [{"seed": seed} for seed in seed_list] or [{}]
     if math.prod(map(len, grid.values())) * len(steps) * len(seeded) > MOST_RUNS:
-        raise BadInput(f"this sweep has more than {MOST_RUNS} runs", "vary less at a time")
+        raise BadInput(f"this sweep has more than {MOST_RUNS} runs", "vary fewer values at a time")
     points = [dict(zip(grid, values, strict=True)) for values in itertools.product(*grid.values())]
     specs = [
-        make_spec(found.spec, {**fixed, **point, **step, **seed})
+        make_spec(chosen.spec, {**fixed, **point, **step, **seed})
         for point in points
         for step in steps
         for seed in seeded
     ]
-    return Sweep(found, tuple({spec.model_dump_json(): spec for spec in specs}.values()), tuple(axes))
+    return Sweep(chosen, tuple({spec.model_dump_json(): spec for spec in specs}.values()), tuple(axes))
 
 
 def read_sweep(path: Path) -> Sweep:
@@ -101,7 +101,7 @@ def read_sweep(path: Path) -> Sweep:
         if key not in _KEYS:
             raise unknown(f"key in {path.name}", key, _KEYS)
     if not isinstance(tables.get("recipe"), str):
-        raise BadInput(f"{path.name} names no recipe", 'begin with recipe = "…"')
+        raise BadInput(f"{path.name} names no recipe", 'start with recipe = "…"')
     for key in ("set", "grid", "zip"):
         if not isinstance(tables.get(key, {}), dict):
             raise BadInput(f"'{key}' in {path.name} is not a table", f"write [{key}] and fields below it")
@@ -118,7 +118,7 @@ def read_sweep(path: Path) -> Sweep:
 
 @dataclass(frozen=True)
 class Swept:
-    """A sweep that an engine has gone through: its id, the runs that finished, and the errors of the others."""
+    """A computed sweep: its id, the runs that finished, and the errors of the others."""
 
     id: str
     store: Store
@@ -127,11 +127,11 @@ class Swept:
 
     @property
     def status(self) -> str:
-        """``failed`` if a run did, else the worst status of the runs."""
+        """``failed`` if a run failed, else the worst status of the runs."""
         if self.errors:
             return "failed"
-        found = {run.status for run in self.runs}
-        return next((status for status in ("refused", "warning") if status in found), "ok")
+        statuses = {run.status for run in self.runs}
+        return next((status for status in ("refused", "warning") if status in statuses), "ok")
 
     def plain(self) -> dict[str, Any]:
         """``{"sweep", "status", "runs", "errors"}``."""
@@ -139,7 +139,7 @@ class Swept:
         return {"sweep": self.id, "status": self.status, "runs": runs, "errors": list(self.errors)}
 
 
-def sweep(
+def sweep(  # wide signature: the fields of a sweep beside those of run(), both documented API
     recipe: str | Sweep,
     fixed: Mapping[str, Any] | None = None,
     *,
@@ -151,20 +151,20 @@ def sweep(
     checkpoint_every: float | None = None,
     quiet: bool = False,
 ) -> Swept:
-    """Compute every run of a sweep that the store does not have yet; by default on all cores of this machine.
+    """Compute the runs of a sweep that the store does not have; by default on all cores of this machine.
 
     Parameters
     ----------
-    recipe: a recipe's name with the fields below, or a whole :class:`Sweep`, as :func:`read_sweep` makes it.
+    recipe: a recipe's name with the fields below, or a whole :class:`Sweep`, as :func:`read_sweep` returns it.
     fixed: values for all runs.
     grid, zipped, seeds: what varies; see :func:`make_sweep`.
-    engine: who computes: a ``LocalEngine`` or a ``phasecast.lab.engines.dask.DaskEngine``.
+    engine: a ``LocalEngine`` or a ``phasecast.lab.engines.dask.DaskEngine``.
     """
     planned = recipe if isinstance(recipe, Sweep) else make_sweep(recipe, fixed, grid=grid, zipped=zipped, seeds=seeds)
     place = Store.of(store)
     identity = _remember(planned, place)
     tasks = [
-        Task(index, planned.recipe.name, spec.model_dump(mode="json"), str(place.path), checkpoint_every)
+        RunTask(index, planned.recipe.name, spec.model_dump(mode="json"), str(place.path), checkpoint_every)
         for index, spec in enumerate(planned.specs)
     ]
     done: dict[int, Run] = {}
@@ -186,7 +186,7 @@ def sweep(
 
 @contextlib.contextmanager
 def _sigterm_is_ctrl_c() -> Iterator[None]:
-    """Let a queue's SIGTERM stop a sweep as Ctrl-C does, so that no worker is left behind."""
+    """Let a queue's SIGTERM stop a sweep like Ctrl-C, so that no worker is left behind."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -194,13 +194,13 @@ def _sigterm_is_ctrl_c() -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        raise KeyboardInterrupt("the sweep stopped; give the same command again to go on") from None
+        raise KeyboardInterrupt("the sweep stopped; run the same command again to continue") from None
     finally:
         signal.signal(signal.SIGTERM, before)
 
 
 def _remember(sweep: Sweep, store: Store) -> str:
-    """Write down which runs belong together; the id under which `phasecast report` finds them."""
+    """Store which runs belong together; the id of the sweep, which `phasecast report` takes."""
     runs = sweep.ids()
     digest = hashlib.sha256(json.dumps(runs).encode()).hexdigest()[:12]
     identity = f"sweep-{digest}"
@@ -267,7 +267,7 @@ def _seeds(seeds: int | Sequence[int] | None) -> list[int]:
         return []
     if isinstance(seeds, int) and not isinstance(seeds, bool):
         if not 1 <= seeds <= MOST_RUNS:
-            raise BadInput(f"{seeds} seeds", f"use at least 1 and at most {MOST_RUNS}")
+            raise BadInput(f"seeds is {seeds}", f"use at least 1 and at most {MOST_RUNS}")
         return list(range(seeds))
     if isinstance(seeds, Sequence) and not isinstance(seeds, str) and all(type(seed) is int for seed in seeds):
         return list(seeds)

@@ -1,9 +1,9 @@
-"""``results.zarr``: what a run computed, an xarray DataTree that grows by whole chunks of rows.
+"""How are the results of a run stored? As ``results.zarr``, an xarray DataTree that grows by whole chunks of rows.
 
-A recipe lays out one :class:`Table` for each node of the tree. Rows are written when they fill a whole zarr
-chunk; the rest waits in memory and in the checkpoint. So what a checkpoint speaks of is never rewritten, and
-after a crash the table is cut back to the checkpoint and goes on: the same rows end up in the same places.
-Written with zarr itself, because appending through xarray rewrites the coordinates each time.
+A recipe lays out one :class:`Table` per node of the tree. Rows are written when they fill a whole zarr chunk; the
+others wait in memory and in the checkpoint. So rows that a checkpoint counts are never rewritten, and after a crash the
+table is cut back to the checkpoint and continues with the same rows in the same places. We write with zarr itself,
+because appending through xarray rewrites the coordinates each time.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from phasecast.core.errors import PhasecastError
 
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     import xarray as xr
 
 Rows = Mapping[str, Mapping[str, Any]]
+"""New rows of each table: arrays or lists by variable, one entry per row."""
+
+_TEXT = np.dtypes.StringDType()
 
 
 @dataclass(frozen=True)
@@ -34,8 +38,8 @@ class Table:
     grows: the dimension along which rows are appended.
     variables: the dimensions of each variable after ``grows``.
     coordinates: fixed labels of dimensions: numbers or strings.
-    meanings: words about each variable, e.g. ``{"V": "volume below epsilon"}``.
-    dtypes: of the variables that are not float64.
+    meanings: what each variable is, e.g. ``{"V": "volume below epsilon"}``.
+    dtypes: of the variables that are not float64, as numpy names them; ``string`` for text of any length.
     rows_per_chunk: how many rows share a file.
     """
 
@@ -46,9 +50,14 @@ class Table:
     dtypes: Mapping[str, str] = field(default_factory=dict)
     rows_per_chunk: int = 64
 
+    def dtype(self, variable: str) -> np.dtype:
+        """The numpy type of a variable."""
+        name = self.dtypes.get(variable, "float64")
+        return _TEXT if name == "string" else np.dtype(name)
+
 
 class LostRows(Exception):
-    """The results on disk have fewer rows than the checkpoint speaks of."""
+    """The results on disk have fewer rows than the checkpoint counts."""
 
 
 class ResultsWriter:
@@ -62,11 +71,15 @@ class ResultsWriter:
             shutil.rmtree(path, ignore_errors=True)
         self._root = zarr.open_group(path, mode="a")
         self._written = {name: int(resume["written"][name]) if resume else 0 for name in layout}
-        self._waiting: dict[str, dict[str, np.ndarray]] = resume["waiting"] if resume else {}
+        waiting = resume["waiting"] if resume else {}
+        self._waiting: dict[str, dict[str, np.ndarray]] = {
+            name: {variable: column.astype(layout[name].dtype(variable)) for variable, column in columns.items()}
+            for name, columns in waiting.items()
+        }
         self._cut_back()
 
     def append(self, rows: Rows) -> None:
-        """Take rows, all variables of a table together; write those that fill whole chunks."""
+        """Append rows, all variables of a table together; write those that fill whole chunks."""
         for name, columns in rows.items():
             table = self._layout[name]
             if set(columns) != set(table.variables):
@@ -74,7 +87,7 @@ class ResultsWriter:
             fresh = {variable: _column(name, table, variable, column) for variable, column in columns.items()}
             if len({len(column) for column in fresh.values()}) != 1:
                 raise PhasecastError(
-                    f"the variables of '{name}' have different numbers of rows", "give as many of each"
+                    f"the variables of '{name}' have different numbers of rows", "give the same number of each"
                 )
             before = self._waiting.get(name)
             self._waiting[name] = (
@@ -84,17 +97,21 @@ class ResultsWriter:
             self._write(name, waiting - waiting % table.rows_per_chunk)
 
     def finish(self) -> None:
-        """Write what is left, as a last chunk that may be shorter; a table without rows is there all the same."""
+        """Write the remaining rows as a last, shorter chunk; a table without rows is created too."""
         for name, columns in self._waiting.items():
             self._write(name, len(next(iter(columns.values()))))
         for name, table in self._layout.items():
             for variable, dimensions in table.variables.items():
                 sizes = [len(table.coordinates.get(dimension, ())) for dimension in dimensions]
-                self._array(name, variable, np.empty((0, *sizes), table.dtypes.get(variable, "float64")))
+                self._array(name, variable, np.empty((0, *sizes), table.dtype(variable)))
 
     def state(self) -> dict[str, Any]:
-        """What a checkpoint must remember: rows on disk and rows waiting."""
-        return {"written": dict(self._written), "waiting": {k: dict(v) for k, v in self._waiting.items()}}
+        """What a checkpoint needs: the number of rows on disk, and the rows that wait in memory."""
+        waiting = {
+            name: {variable: _fixed_width(column) for variable, column in columns.items()}
+            for name, columns in self._waiting.items()
+        }
+        return {"written": dict(self._written), "waiting": waiting}
 
     def _write(self, name: str, count: int) -> None:
         if count == 0:
@@ -108,7 +125,7 @@ class ResultsWriter:
         self._written[name] = start + count
 
     def _array(self, name: str, variable: str, like: np.ndarray) -> Any:
-        """The zarr array of a variable, made with its coordinates when its first rows arrive."""
+        """The zarr array of a variable, created with its coordinates when its first rows arrive."""
         table = self._layout[name]
         group = self._root.require_group(name)
         for dimension, labels in table.coordinates.items():
@@ -129,7 +146,7 @@ class ResultsWriter:
         return array
 
     def _cut_back(self) -> None:
-        """Forget what was written after the checkpoint, and any node it had not begun."""
+        """Drop the rows written after the checkpoint, and any node that it had not begun."""
         for name, table in self._layout.items():
             if name not in self._root:
                 if self._written[name]:
@@ -156,16 +173,22 @@ def read(path: Path) -> xr.DataTree:
     return xr.open_datatree(path, engine="zarr", consolidated=False)
 
 
-def _column(name: str, table: Table, variable: str, column: Any) -> np.ndarray:
+def _column(name: str, table: Table, variable: str, column: ArrayLike) -> np.ndarray:
     """Rows of one variable in its declared type; a type that cannot hold them is an error of the recipe."""
-    array, wanted = np.array(column), np.dtype(table.dtypes.get(variable, "float64"))
-    if not np.can_cast(array.dtype, wanted, "same_kind"):
+    array, declared = np.array(column), table.dtype(variable)
+    holds = array.dtype.kind in "UT" if declared is _TEXT else np.can_cast(array.dtype, declared, "same_kind")
+    if not holds:
         raise PhasecastError(
-            f"'{name}/{variable}' is {wanted} and was given {array.dtype}", "say another type in the table's dtypes"
+            f"'{name}/{variable}' is declared {declared} but got {array.dtype}", "change the dtypes of the table"
         )
-    return array.astype(wanted)
+    return array.astype(declared)
 
 
-def _labels(labels: Any) -> np.ndarray:
+def _fixed_width(column: np.ndarray) -> np.ndarray:
+    """A column as a checkpoint can hold it."""
+    return np.array(column.tolist(), dtype=np.str_).reshape(column.shape) if column.dtype.kind == "T" else column
+
+
+def _labels(labels: ArrayLike) -> np.ndarray:
     array = np.asarray(labels)
-    return array.astype(np.dtypes.StringDType()) if array.dtype.kind == "U" else array
+    return array.astype(_TEXT) if array.dtype.kind == "U" else array

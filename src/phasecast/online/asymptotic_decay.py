@@ -39,7 +39,7 @@ MOST_DIRECTIONS = 1200  # of all units, up to which the curvature is diagonalise
 class ExplicitDecayPolicy(Policy):
     """How wide the explicit decay is, and from which start on it is refused.
 
-    What is left out is at most c√ε₀ relative to ε, with c = max(third_order, growth·M), and leak·(Mε₀)² beside it.
+    What is left out is at most c√ε₀ relative to ε, with c = max(third_order, growth·M), plus leak·(Mε₀)².
     """
 
     third_order: float = rule(

@@ -274,7 +274,7 @@ def _plateau(
 
 
 def _slope(mean: Curve, setting: _Setting) -> SlopeSummary | None:
-    """The slope of log ε over log α in the last third of the grid, beside −β/(1+β) and its window."""
+    """The slope of log ε over log α in the last third of the grid, with −β/(1+β) and its window."""
     students, teachers, spectrum, lr = setting[:4]
     last = mean.alpha.size - max(mean.alpha.size // POLICY.end_share, POLICY.fewest_points)
     alpha, eps = mean.alpha[max(last, 0) :], mean.eps[max(last, 0) :]

@@ -7,7 +7,7 @@
 
 A, G and S depend on R^(1), Q^(1), T^(1) alone, so the hierarchy of Worschech & Rosenow 2024 (eq. 4, 18) closes in these
 L(KM + K²) numbers exactly, without the Cayley-Hamilton theorem and its conditioning. They are solved for mean weights
-and fluctuations (:func:`weight_rates`), which is cheaper where a mode has few inputs and keeps ε from cancelling.
+and fluctuations (:func:`weight_rates`), which is cheaper if a mode has few inputs and keeps ε from cancelling.
 
 Student (√M/K)Σg(x_i), teacher (1/√M)Σg(y_n), ε = ½⟨(ζ−σ)²⟩. The printed eq. 18 lacks 1/K and M/K in dR and has the η²
 bracket wrong; the factors here follow from eq. 2 and 3.

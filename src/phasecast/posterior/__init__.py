@@ -21,9 +21,12 @@ from phasecast.posterior.singularity import (
     singularity,
 )
 from phasecast.posterior.tempered import tempered
-from phasecast.posterior.zoo.linear import deep_linear, linear, linear_data, reduced_rank
-from phasecast.posterior.zoo.mixture import mixture
-from phasecast.posterior.zoo.monomial import monomial
+from phasecast.posterior.zoo.linear import deep_linear_model as deep_linear
+from phasecast.posterior.zoo.linear import linear_data
+from phasecast.posterior.zoo.linear import linear_model as linear
+from phasecast.posterior.zoo.linear import reduced_rank_model as reduced_rank
+from phasecast.posterior.zoo.mixture import mixture_model as mixture
+from phasecast.posterior.zoo.monomial import monomial_model as monomial
 from phasecast.posterior.zoo.two_layer import network_data, polygon_network, two_layer
 
 __all__ = [

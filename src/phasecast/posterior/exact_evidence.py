@@ -54,8 +54,8 @@ class Exact(Result):
 def exact(model: Model, data: PyTree, betas: Sequence[float] | np.ndarray) -> Exact:
     """F, E and V of a model with one or two parameters.
 
-    >>> from phasecast.posterior.zoo.monomial import monomial
-    >>> line = exact(monomial([1]), np.zeros(100), [1.0])  # y = w: log(1 + 100)/2 + 50 log 2π
+    >>> from phasecast.posterior.zoo.monomial import monomial_model
+    >>> line = exact(monomial_model([1]), np.zeros(100), [1.0])  # y = w: log(1 + 100)/2 + 50 log 2π
     >>> bool(abs(line.free_energy[0] - 50 * np.log(2 * np.pi) - np.log(101) / 2) < 1e-9)
     True
     >>> print(line)

@@ -63,8 +63,8 @@ def rlct(  # wide signature: documented API, the options of tempered and the met
     method: ``"variance"``, the mean of β²Var over the grid; or ``"slope"``, generalised least squares of E on 1/β.
     sampler, chains, draws, warmup, swap: as for :func:`phasecast.posterior.tempered`.
 
-    >>> from phasecast.posterior.zoo.linear import linear, linear_data
-    >>> estimate = rlct(linear(2), linear_data([[[1.0, -1.0]]], 500, seed=1), draws=400, warmup=20)
+    >>> from phasecast.posterior.zoo.linear import linear_data, linear_model
+    >>> estimate = rlct(linear_model(2), linear_data([[[1.0, -1.0]]], 500, seed=1), draws=400, warmup=20)
     >>> str(estimate.status), abs(float(estimate) - 1) < 4 * estimate.error
     ('ok', True)
     """

@@ -17,7 +17,7 @@ from phasecast.core.errors import BadInput, unknown, whole_number
 from phasecast.core.precision import float64
 from phasecast.core.types import PyTree
 from phasecast.posterior.model import Model
-from phasecast.sampling.tempering import Lengths, compiled, log_density
+from phasecast.sampling.tempering import Lengths, TemperedRun, compiled_walk, tempered_log_density
 
 if TYPE_CHECKING:
     import jax
@@ -61,8 +61,8 @@ def tempered(  # wide signature: documented API, the options of one sampler run
     Group ``sample_stats`` has nL in float64, the share of divergent steps, mean acceptance, the share of accepted
     exchanges, and ``best``, nL at the start of the chains from the truth; ``posterior`` has the parameters.
 
-    >>> from phasecast.posterior.zoo.linear import linear, linear_data
-    >>> tree = tempered(linear(2), linear_data([[[1.0, 0.0]]], 50, seed=0), [0.5, 1.0], draws=20, warmup=0)
+    >>> from phasecast.posterior.zoo.linear import linear_data, linear_model
+    >>> tree = tempered(linear_model(2), linear_data([[[1.0, 0.0]]], 50, seed=0), [0.5, 1.0], draws=20, warmup=0)
     >>> dict(tree["sample_stats"].sizes)["draw"], tree["sample_stats/nL"].dtype.name
     (20, 'float64')
     """
@@ -161,7 +161,9 @@ def _sample(
     stacked = jax.tree.map(lambda *leaves: jnp.stack([jnp.asarray(leaf) for leaf in leaves]), *summaries)
     best = [model.truth if model.truth is not None else posterior_mode(model, one, seed) for one in sets]
     best = jax.tree.map(lambda *leaves: jnp.stack([jnp.asarray(leaf, dtype=float) for leaf in leaves]), *best)
-    stats, params = compiled()(model, kind, chains, lengths, swap, keys, stacked, best, jnp.asarray(betas))
+    stats, params = compiled_walk()(
+        model, TemperedRun(kind, chains, lengths, swap), keys, stacked, best, jnp.asarray(betas)
+    )
     return {name: np.asarray(values) for name, values in stats.items()}, jax.tree.map(np.asarray, params)
 
 
@@ -201,7 +203,7 @@ def _slope() -> Any:
 
     def energy(model: Model, flat: jax.Array, summary: PyTree) -> jax.Array:
         unravel = ravel_pytree(model.init(jax.random.key(0)))[1]
-        return -log_density(model, summary, 1.0)(unravel(flat))
+        return -tempered_log_density(model, summary, 1.0)(unravel(flat))
 
     return jax.jit(jax.value_and_grad(energy, 1), static_argnums=0)
 

@@ -1,5 +1,6 @@
-"""How chains move: kernels with one contract, for JAX and for PyTorch."""
+"""How do chains move? Kernels with one contract for JAX and PyTorch, tempering, and an exact Gibbs sampler."""
 
+from phasecast.sampling.gibbs import gibbs_coefficient
 from phasecast.sampling.kernels.blackjax import from_blackjax, mclmc, nuts
 from phasecast.sampling.kernels.fixed_step import Fixed
 from phasecast.sampling.kernels.hmc import hmc, mala
@@ -25,6 +26,7 @@ __all__ = [
     "Kernel",
     "Tuning",
     "from_blackjax",
+    "gibbs_coefficient",
     "hmc",
     "langevin",
     "mala",

@@ -1,4 +1,4 @@
-"""How walkers at several inverse temperatures move together: Gibbs, NUTS, and exchanges of places.
+"""How do walkers at several inverse temperatures move together? By Gibbs updates or NUTS, and by exchanging places.
 
 After every step neighbours in β offer each other their places, the even pairs and the odd pairs in turn, and take them
 with probability :math:`\\min(1, e^{(\\beta_{k+1} - \\beta_k)(nL_{k+1} - nL_k)})` (parallel tempering; Okabe et al. 2001
@@ -9,128 +9,128 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias
 
-ACCEPTANCE = 0.9  # of NUTS: posteriors of singular models have narrow places
+from phasecast.core.types import Key, PyTree
+
+if TYPE_CHECKING:
+    import jax
+
+ACCEPTANCE = 0.9  # target of NUTS, above the usual 0.8: posteriors of singular models have narrow places
+
+Move: TypeAlias = "Callable[[Key, PyTree], tuple[PyTree, tuple[jax.Array, jax.Array]]]"
+"""``move(key, places)``: the places after one step of all walkers, with acceptance and divergences (beta, chain)."""
 
 
 class TemperedModel(Protocol):
     """What the walkers need of a model; :class:`phasecast.posterior.Model` has it."""
 
     @property
-    def init(self) -> Callable[[Any], Any]: ...
+    def init(self) -> Callable[[Key], PyTree]: ...
 
     @property
-    def log_prior(self) -> Callable[[Any], Any]: ...
+    def log_prior(self) -> Callable[[PyTree], Any]: ...
 
     @property
-    def gibbs(self) -> Callable[[Any, Any, Any, Any], Any] | None: ...
+    def gibbs(self) -> Callable[[Key, PyTree, PyTree, Any], PyTree] | None: ...
 
-    def total_loss(self, params: Any, summary: Any) -> Any: ...
+    def total_loss(self, params: PyTree, summary: PyTree) -> Any: ...
 
 
 class Lengths(NamedTuple):
-    """How long to go: steps to adapt, steps to settle, places kept, and steps from one of them to the next."""
+    """How long to go: steps to adapt, steps to settle, places recorded, and steps from one of them to the next."""
 
     warmup: int
     settle: int
-    kept: int
+    recorded: int
     thin: int
 
 
+class TemperedRun(NamedTuple):
+    """What is compiled once: the kind of steps, chains per temperature, lengths, and whether neighbours swap places."""
+
+    kind: Literal["gibbs", "nuts"] | str
+    chains: int
+    lengths: Lengths
+    swap: bool
+
+
 @functools.cache
-def compiled() -> Any:
-    """``(model, kind, chains, lengths, swap, keys, summaries, best, betas)`` to what the walkers saw and where."""
+def compiled_walk() -> Any:
+    """``(model, run, keys, summaries, best, betas)`` to what the walkers observed and where they were, compiled."""
     import jax
 
-    return jax.jit(_all_sets, static_argnums=(0, 1, 2, 3, 4))
+    return jax.jit(_all_sets, static_argnums=(0, 1))
 
 
 def _all_sets(
-    model: TemperedModel,
-    kind: str,
-    chains: int,
-    lengths: Lengths,
-    swap: bool,
-    keys: Any,
-    summaries: Any,
-    best: Any,
-    betas: Any,
-) -> Any:
+    model: TemperedModel, run: TemperedRun, keys: Key, summaries: PyTree, best: PyTree, betas: jax.Array
+) -> tuple[dict[str, Any], PyTree]:
     import jax
 
-    def one(key: Any, summary: Any, best: Any) -> Any:
-        return _ladder(model, kind, chains, lengths, swap, key, summary, best, betas)
+    def one(key: Key, summary: PyTree, best: PyTree) -> tuple[dict[str, Any], PyTree]:
+        return _walk(model, run, key, summary, best, betas)
 
     return jax.vmap(one)(keys, summaries, best)
 
 
-def _ladder(
-    model: TemperedModel,
-    kind: str,
-    chains: int,
-    lengths: Lengths,
-    swap: bool,
-    key: Any,
-    summary: Any,
-    best: Any,
-    betas: Any,
-) -> Any:
-    """All walkers on one data set: traces (beta, chain, …) of what they saw, and the places they were at."""
+def _walk(
+    model: TemperedModel, run: TemperedRun, key: Key, summary: PyTree, best: PyTree, betas: jax.Array
+) -> tuple[dict[str, Any], PyTree]:
+    """All walkers on one data set: traces (beta, chain, …) of what they observed, and the places they were at."""
     import jax
     import jax.numpy as jnp
 
-    rungs = betas.shape[0]
+    temperatures, chains, lengths = betas.shape[0], run.chains, run.lengths
     for_start, for_warmup, for_draws = jax.random.split(key, 3)
-    from_prior = jax.vmap(jax.vmap(model.init))(jax.random.split(for_start, (rungs, chains)))
+    from_prior = jax.vmap(jax.vmap(model.init))(jax.random.split(for_start, (temperatures, chains)))
     at_best = jnp.arange(chains) % 2 == 1
 
-    def begin(drawn: Any, given: Any) -> Any:
-        kept = at_best.reshape(1, chains, *(1,) * jnp.ndim(given))
-        return jnp.where(kept, given, drawn)
+    def begin(drawn: jax.Array, given: jax.Array) -> jax.Array:
+        return jnp.where(at_best.reshape(1, chains, *(1,) * jnp.ndim(given)), given, drawn)
 
     places = jax.tree.map(begin, from_prior, best)
-    if kind == "gibbs":
+    if run.kind == "gibbs":
         move = _gibbs_move(model, summary, betas)
     else:
         tuning = _adapt(model, summary, betas, places, for_warmup, lengths.warmup)
         places, move = tuning[0], _nuts_move(model, summary, betas, *tuning[1:])
 
-    def step(places: Any, numbered: Any) -> Any:
+    def step(places: PyTree, numbered: tuple[jax.Array, Key]) -> tuple[PyTree, dict[str, Any]]:
         number, key = numbered
         for_move, for_swap = jax.random.split(key)
         places, (acceptance, divergent) = move(for_move, places)
         losses = jax.vmap(jax.vmap(lambda p: model.total_loss(p, summary)))(places)
-        taken = jnp.zeros((rungs, chains))
-        if swap and rungs > 1:
+        taken = jnp.zeros((temperatures, chains))
+        if run.swap and temperatures > 1:
             places, losses, taken = _exchange(for_swap, number, places, losses, betas)
         return places, {"nL": losses, "acceptance": acceptance, "divergent": divergent, "swapped": taken}
 
-    def several(places: Any, numbered: Any) -> Any:
-        """Steps until the next place is kept; all but nL is averaged."""
-        places, seen = jax.lax.scan(step, places, numbered)
-        losses = seen.pop("nL")
-        return places, (losses, jax.tree.map(lambda x: x.astype(float).mean(0), seen), places)
+    def several(places: PyTree, numbered: tuple[jax.Array, Key]) -> tuple[PyTree, Any]:
+        """Steps until the next place is recorded; all but nL is averaged."""
+        places, observed = jax.lax.scan(step, places, numbered)
+        losses = observed.pop("nL")
+        return places, (losses, jax.tree.map(lambda x: x.astype(float).mean(0), observed), places)
 
     settle = -(-lengths.settle // lengths.thin)  # steps to settle are taken like the others, and forgotten
-    shape = (settle + lengths.kept, lengths.thin)
+    shape = (settle + lengths.recorded, lengths.thin)
     numbers = jnp.arange(shape[0] * shape[1]).reshape(shape)
-    _, seen = jax.lax.scan(several, places, (numbers, jax.random.split(for_draws, shape)))
-    losses, means, kept = jax.tree.map(lambda leaf: leaf[settle:], seen)
+    _, observed = jax.lax.scan(several, places, (numbers, jax.random.split(for_draws, shape)))
+    losses, means, recorded = jax.tree.map(lambda leaf: leaf[settle:], observed)
     stats = {name: values.mean(0) for name, values in means.items()}
-    stats["nL"] = jnp.moveaxis(losses.reshape(-1, rungs, chains), 0, -1)
+    stats["nL"] = jnp.moveaxis(losses.reshape(-1, temperatures, chains), 0, -1)
     stats["best"] = model.total_loss(best, summary)
-    return stats, jax.tree.map(lambda leaf: jnp.moveaxis(leaf, 0, 2), kept)
+    return stats, jax.tree.map(lambda leaf: jnp.moveaxis(leaf, 0, 2), recorded)
 
 
-def _gibbs_move(model: TemperedModel, summary: Any, betas: Any) -> Any:
+def _gibbs_move(model: TemperedModel, summary: PyTree, betas: jax.Array) -> Move:
     import jax
     import jax.numpy as jnp
 
     assert model.gibbs is not None
     update = jax.vmap(jax.vmap(model.gibbs, (0, 0, None, None)), (0, 0, None, 0))
 
-    def move(key: Any, places: Any) -> Any:
+    def move(key: Key, places: PyTree) -> tuple[PyTree, tuple[jax.Array, jax.Array]]:
         shape = jax.tree.leaves(places)[0].shape[:2]
         moved = update(jax.random.split(key, shape), places, summary, betas)
         return moved, (jnp.ones(shape), jnp.zeros(shape, dtype=bool))
@@ -138,20 +138,22 @@ def _gibbs_move(model: TemperedModel, summary: Any, betas: Any) -> Any:
     return move
 
 
-def log_density(model: TemperedModel, summary: Any, beta: Any) -> Any:
+def tempered_log_density(model: TemperedModel, summary: PyTree, beta: jax.Array | float) -> Callable[[PyTree], Any]:
     """log φ(w) − β nL(w), as a function of w."""
     return lambda params: model.log_prior(params) - beta * model.total_loss(params, summary)
 
 
-def _adapt(model: TemperedModel, summary: Any, betas: Any, places: Any, key: Any, steps: int) -> Any:
+def _adapt(
+    model: TemperedModel, summary: PyTree, betas: jax.Array, places: PyTree, key: Key, steps: int
+) -> tuple[PyTree, jax.Array, jax.Array]:
     """Step size and diagonal mass of NUTS at every β, as Stan does it; the median over chains is taken."""
     import blackjax
     import jax
     import jax.numpy as jnp
 
-    def one(key: Any, place: Any, beta: Any) -> Any:
+    def one(key: Key, place: PyTree, beta: jax.Array) -> tuple[PyTree, jax.Array, jax.Array]:
         adaptation: Any = blackjax.window_adaptation(
-            blackjax.nuts, log_density(model, summary, beta), target_acceptance_rate=ACCEPTANCE
+            blackjax.nuts, tempered_log_density(model, summary, beta), target_acceptance_rate=ACCEPTANCE
         )
         (state, tuned), _ = adaptation.run(key, place, steps)
         return state.position, tuned["step_size"], tuned["inverse_mass_matrix"]
@@ -162,42 +164,44 @@ def _adapt(model: TemperedModel, summary: Any, betas: Any, places: Any, key: Any
     return places, jnp.median(sizes, axis=1), jnp.median(masses, axis=1)
 
 
-def _nuts_move(model: TemperedModel, summary: Any, betas: Any, sizes: Any, masses: Any) -> Any:
+def _nuts_move(model: TemperedModel, summary: PyTree, betas: jax.Array, sizes: jax.Array, masses: jax.Array) -> Move:
     import blackjax
     import jax
 
     kernel = blackjax.nuts.build_kernel()
 
-    def one(key: Any, place: Any, beta: Any, size: Any, mass: Any) -> Any:
-        target = log_density(model, summary, beta)
+    def one(key: Key, place: PyTree, beta: jax.Array, size: jax.Array, mass: jax.Array) -> tuple[PyTree, Any]:
+        target = tempered_log_density(model, summary, beta)
         state, info = kernel(key, blackjax.nuts.init(place, target), target, size, mass)
         return state.position, (info.acceptance_rate, info.is_divergent)
 
     over = jax.vmap(jax.vmap(one, (0, 0, None, None, None)), (0, 0, 0, 0, 0))
 
-    def move(key: Any, places: Any) -> Any:
+    def move(key: Key, places: PyTree) -> tuple[PyTree, tuple[jax.Array, jax.Array]]:
         shape = jax.tree.leaves(places)[0].shape[:2]
         return over(jax.random.split(key, shape), places, betas, sizes, masses)
 
     return move
 
 
-def _exchange(key: Any, number: Any, places: Any, losses: Any, betas: Any) -> Any:
-    """Neighbours in β swap places; ``taken`` is 1 where rung k and k + 1 did, NaN where they were not asked."""
+def _exchange(
+    key: Key, number: jax.Array, places: PyTree, losses: jax.Array, betas: jax.Array
+) -> tuple[PyTree, jax.Array, jax.Array]:
+    """Neighbours in β swap places; ``taken`` is 1 where temperatures k and k + 1 did, counted twice."""
     import jax
     import jax.numpy as jnp
 
-    rungs, chains = losses.shape
+    temperatures, chains = losses.shape
     gain = (betas[1:] - betas[:-1])[:, None] * (losses[1:] - losses[:-1])
-    asked = (jnp.arange(rungs - 1) % 2 == number % 2)[:, None]
-    taken = asked & (jnp.log(jax.random.uniform(key, gain.shape)) < gain)
+    turn = (jnp.arange(temperatures - 1) % 2 == number % 2)[:, None]
+    taken = turn & (jnp.log(jax.random.uniform(key, gain.shape)) < gain)
     none = jnp.zeros((1, chains), dtype=bool)
     up, down = jnp.concatenate([taken, none]), jnp.concatenate([none, taken])
-    source = jnp.arange(rungs)[:, None] + up.astype(int) - down.astype(int)
+    source = jnp.arange(temperatures)[:, None] + up.astype(int) - down.astype(int)
 
-    def swapped(leaf: Any) -> Any:
+    def swapped(leaf: jax.Array) -> jax.Array:
         return leaf[source, jnp.arange(chains)[None, :]]
 
-    # half of the steps ask a pair, so a mean over steps is half the share of exchanges that are taken
+    # a pair has its turn at half of the steps, so a mean over steps is half the share of exchanges that are taken
     share = 2.0 * jnp.concatenate([taken, none])
     return jax.tree.map(swapped, places), swapped(losses), share

@@ -92,7 +92,7 @@ def _check_escape() -> Finding:
     of_r = 1.5 * tau / np.log(apart[1] / apart[0])
     gaps = at.eps - curve.eps
     of_eps = 1.5 * tau / np.log(gaps[1] / gaps[0])
-    words = f"eq. 15 says {tau:.1f}; r has {of_r:.1f}, ε has {of_eps:.1f}"
+    words = f"eq. 15 gives {tau:.1f}; measured for r {of_r:.1f}, for ε {of_eps:.1f}"
     right = abs(of_r / tau - 1) < POLICY.escape_of_r and abs(general / tau - 1) < POLICY.solved
     right = bool(right and abs(2 * of_eps / tau - 1) < POLICY.escape_of_eps)
     return finding(words, printed=bool(abs(of_eps / tau - 1) < POLICY.printed_escape), corrected=right)

@@ -15,7 +15,7 @@ from phasecast.core.statistics import standard_error
 from phasecast.posterior.exact_evidence import exact
 from phasecast.posterior.phase import Phase, is_constant, is_elsewhere
 from phasecast.posterior.rlct import around
-from phasecast.posterior.zoo.monomial import monomial
+from phasecast.posterior.zoo.monomial import monomial_model
 from phasecast.posterior.zoo.two_layer import polygon_network
 
 LAMBDAS = {1: 1 / 2, 2: 1 / 4, 3: 1 / 6}
@@ -99,7 +99,7 @@ def _slope(power: int, n: int) -> tuple[float, float]:
     betas, slopes = around(n), []
     for seed in range(DATASETS):
         outputs = np.random.default_rng([18, n, seed]).normal(size=n)
-        slopes.append(np.polyfit(1 / betas, exact(monomial((power,)), outputs, betas).energy, 1)[0])
+        slopes.append(np.polyfit(1 / betas, exact(monomial_model((power,)), outputs, betas).energy, 1)[0])
     return float(np.mean(slopes)), float(standard_error(slopes))
 
 

@@ -1,4 +1,4 @@
-"""Who computes the runs of a sweep: processes on this machine, or a dask cluster.
+"""Who computes the runs of a sweep? Processes on this machine, or a dask cluster.
 
 An engine is a function from tasks to outcomes. A task is idempotent: it writes to the store and returns the run
 id, so an engine may run it again after a crash and nothing is computed twice.
@@ -14,7 +14,7 @@ from phasecast.core.errors import PhasecastError
 
 
 @dataclass(frozen=True)
-class Task:
+class RunTask:
     """One run to compute: plain values, so that it travels between processes and machines."""
 
     index: int
@@ -26,21 +26,21 @@ class Task:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a task: the run id, or the error in one line."""
+    """The result of a task: the run id, or the error in one line."""
 
-    task: Task
+    task: RunTask
     run: str | None
     error: str = ""
 
 
 class Engine(Protocol):
-    """Computes tasks in any order and yields each outcome as it is known."""
+    """Computes tasks in any order and yields each outcome as soon as it is known."""
 
-    def __call__(self, tasks: Sequence[Task]) -> Iterator[Outcome]: ...
+    def __call__(self, tasks: Sequence[RunTask]) -> Iterator[Outcome]: ...
 
 
-def compute(task: Task) -> tuple[str | None, str]:
-    """Compute one task here and now: the run id, or what went wrong.
+def compute(task: RunTask) -> tuple[str | None, str]:
+    """Compute one task in this process: the run id, or the error.
 
     Errors are returned as text: an exception would have to travel, and a cluster would try the task again.
     """

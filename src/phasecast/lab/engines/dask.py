@@ -18,12 +18,13 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from phasecast.core.errors import BadInput, MissingExtra, unknown
-from phasecast.lab.engines import Outcome, Task, compute
+from phasecast.core.user_code import working_folder
+from phasecast.lab.engines import Outcome, RunTask, compute
 from phasecast.lab.provenance import pin_threads
 from phasecast.lab.spec import check_fields, checked, read_toml
 
-TRIES = 3
-PATIENCE = "10s"  # for a scheduler to answer
+TRIES = 3  # chosen: as the local engine
+PATIENCE = "10s"  # chosen: how long to wait for a scheduler to answer
 
 
 class Slurm(BaseModel):
@@ -69,7 +70,7 @@ def read_cluster(path: Path) -> Slurm:
             raise unknown(f"table in {path.name}", key, ["slurm"])
     values = tables.get("slurm")
     if not isinstance(values, dict):
-        raise BadInput(f"{path.name} describes no cluster", "write a [slurm] table")
+        raise BadInput(f"{path.name} has no cluster", "write a [slurm] table")
     check_fields(Slurm, values, f"field of [slurm] in {path.name}")
     return checked(Slurm, values, f"{path.name}: slurm.")
 
@@ -86,9 +87,9 @@ class DaskEngine:
         if importlib.util.find_spec("distributed") is None:
             raise MissingExtra("dask", "dask")
         if self.address and self.slurm:
-            raise BadInput("both an address and a cluster file are given", "give one of --address and --cluster")
+            raise BadInput("an address and a cluster file cannot be combined", "use --address or --cluster")
 
-    def __call__(self, tasks: Sequence[Task]) -> Iterator[Outcome]:
+    def __call__(self, tasks: Sequence[RunTask]) -> Iterator[Outcome]:
         from distributed import as_completed
 
         with self._client() as client:
@@ -131,10 +132,14 @@ class DaskEngine:
             yield client
 
 
-def _compute(task: Task) -> tuple[str | None, str]:
-    """Compute a task on a worker, on a core of its own: workers of one machine are numbered by their names."""
+def _compute(task: RunTask) -> tuple[str | None, str]:
+    """Compute a task in a worker process, on its own core and with its working folder importable.
+
+    The workers of one machine are numbered by their names.
+    """
     from distributed import get_worker
 
     if number := re.search(r"\d+$", str(get_worker().name)):
         pin_threads(1, first=int(number[0]))
-    return compute(task)
+    with working_folder():
+        return compute(task)

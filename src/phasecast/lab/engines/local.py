@@ -12,13 +12,16 @@ from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from phasecast.core.errors import BadInput
-from phasecast.lab.engines import Outcome, Task, compute
+from phasecast.lab.engines import Outcome, RunTask, compute
 from phasecast.lab.provenance import available_threads, pin_threads
 
-TRIES = 3
+if TYPE_CHECKING:
+    from multiprocessing.sharedctypes import Synchronized
+
+TRIES = 3  # chosen: a process killed by chance survives the second try, one that lacks memory fails all
 
 
 @dataclass(frozen=True)
@@ -30,16 +33,16 @@ class LocalEngine:
 
     def __post_init__(self) -> None:
         if self.threads < 1 or (self.workers is not None and self.workers < 1):
-            raise BadInput("an engine needs a worker with a thread", "use --workers ≥ 1 and --threads ≥ 1")
+            raise BadInput("an engine needs at least one worker and one thread", "use --workers ≥ 1 and --threads ≥ 1")
 
-    def __call__(self, tasks: Sequence[Task]) -> Iterator[Outcome]:
+    def __call__(self, tasks: Sequence[RunTask]) -> Iterator[Outcome]:
         workers = self.workers or max(1, available_threads() // self.threads)
         waiting = list(tasks)
-        suspects: list[Task] = []
+        suspects: list[RunTask] = []
         while waiting:
             lost, waiting = yield from self._pool(waiting, workers)
             suspects += lost
-        # a process that dies takes the pool with it, so who was to blame shows only one task at a time
+        # a dying process breaks its whole pool, so the task at fault can only be found by running one at a time
         for task in suspects:
             for _ in range(TRIES - 1):
                 lost, _ = yield from self._pool([task], 1)
@@ -48,12 +51,14 @@ class LocalEngine:
             else:
                 yield Outcome(task, None, f"its process died {TRIES} times; is there enough memory?")
 
-    def _pool(self, tasks: Sequence[Task], workers: int) -> Generator[Outcome, None, tuple[list[Task], list[Task]]]:
+    def _pool(
+        self, tasks: Sequence[RunTask], workers: int
+    ) -> Generator[Outcome, None, tuple[list[RunTask], list[RunTask]]]:
         """Compute tasks in one pool; return those lost with a dead process and those not begun by then."""
         context = multiprocessing.get_context("spawn")  # a forked JAX hangs
         places = context.Value("i", 0)
         queue, lost = iter(tasks), []
-        running: dict[Future[Any], Task] = {}
+        running: dict[Future[Any], RunTask] = {}
         pool = ProcessPoolExecutor(min(workers, len(tasks)), context, _start, (places, self.threads))
         try:
             while True:
@@ -71,16 +76,16 @@ class LocalEngine:
                         lost.append(task)
         except (KeyboardInterrupt, GeneratorExit):
             for child in multiprocessing.active_children():
-                child.terminate()  # a run takes it as a wish to stop at the next chunk
+                child.terminate()  # a run stops at its next chunk
             raise
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _start(places: Any, threads: int) -> None:
-    """Give a new process its own cores; Ctrl-C reaches it through the process that started it."""
+def _start(places: Synchronized[int], threads: int) -> None:
+    """Give a new process its own cores; the process that started it passes Ctrl-C on."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    os.dup2(2, 1)  # what a user's code prints must not stand in the JSON of the command
+    os.dup2(2, 1)  # output of user code must not mix with the JSON of the command
     threading.Thread(target=_follow, args=(os.getppid(),), daemon=True).start()
     with places.get_lock():
         place = places.value
@@ -89,7 +94,7 @@ def _start(places: Any, threads: int) -> None:
 
 
 def _follow(parent: int) -> None:
-    """Stop, at the next chunk if a run is going on, when the process that started this one is gone."""
+    """Stop, at the next chunk of a run, when the process that started this one is gone."""
     while os.getppid() == parent:
         time.sleep(1)
     while True:

@@ -23,13 +23,13 @@ Factors = Sequence[jax.Array]
 """W_1, …, W_L of a linear network, from input to output."""
 
 
-def deep_linear(widths: Sequence[int], *, prior_sd: float = 1.0, truth: Sequence[Array] | None = None) -> Model:
+def deep_linear_model(widths: Sequence[int], *, prior_sd: float = 1.0, truth: Sequence[Array] | None = None) -> Model:
     """:math:`y = W_L \\cdots W_1 x + N(0, I)` with independent normal weights; data are ``{"x", "y"}``.
 
     Widths go from input to output; params are the tuple (W_1, …, W_L). With one factor it is linear regression, and
     Gibbs draws are independent.
 
-    >>> deep_linear((3, 2, 3)).size()
+    >>> deep_linear_model((3, 2, 3)).size()
     12
     """
     widths = [whole_number("width", width, 1) for width in widths]
@@ -39,14 +39,14 @@ def deep_linear(widths: Sequence[int], *, prior_sd: float = 1.0, truth: Sequence
     return model if truth is None else replace(model, truth=tuple(jnp.asarray(factor) for factor in truth))
 
 
-def linear(inputs: int, outputs: int = 1, *, prior_sd: float = 1.0) -> Model:
+def linear_model(inputs: int, outputs: int = 1, *, prior_sd: float = 1.0) -> Model:
     """Linear regression, regular: λ = inputs × outputs / 2. Params are the tuple (W,), W outputs × inputs."""
-    return deep_linear((inputs, outputs), prior_sd=prior_sd)
+    return deep_linear_model((inputs, outputs), prior_sd=prior_sd)
 
 
-def reduced_rank(inputs: int, hidden: int, outputs: int, *, prior_sd: float = 1.0) -> Model:
+def reduced_rank_model(inputs: int, hidden: int, outputs: int, *, prior_sd: float = 1.0) -> Model:
     """:math:`y = BAx + N(0, I)`; λ is ``phasecast.coefficients.reduced_rank(inputs, hidden, outputs, rank)``."""
-    return deep_linear((inputs, hidden, outputs), prior_sd=prior_sd)
+    return deep_linear_model((inputs, hidden, outputs), prior_sd=prior_sd)
 
 
 def linear_data(factors: Sequence[Array | Sequence[Sequence[float]]], n: int, seed: int) -> Data:

@@ -14,14 +14,14 @@ from phasecast.posterior.model import Model
 from phasecast.posterior.zoo.gaussian import LOG_2PI, Data, normal_log_density, positive
 
 
-def mixture(components: int, dimension: int = 1, *, prior_sd: float = 3.0) -> Model:
+def mixture_model(components: int, dimension: int = 1, *, prior_sd: float = 3.0) -> Model:
     """Normals with unit covariance, weights uniform on the simplex, means N(0, prior_sd²). Data are an array (n, d).
 
     λ is ``phasecast.coefficients.mixture(components, true, dimension)``. Params are ``{"logits", "means"}``; logits
     are log ratios to the last weight, and the log prior has their Jacobian :math:`\\prod_k \\pi_k`. A tempered
     likelihood has no labels to draw, so there is no Gibbs update: use NUTS.
 
-    >>> mixture(2, 1).size()
+    >>> mixture_model(2, 1).size()
     3
     """
     k, d = whole_number("components", components, 1), whole_number("dimension", dimension, 1)

@@ -15,11 +15,11 @@ from phasecast.posterior.model import Model
 from phasecast.posterior.zoo.gaussian import LOG_2PI, Data, normal_log_density, positive
 
 
-def monomial(powers: Sequence[int], *, prior_sd: float = 1.0) -> Model:
+def monomial_model(powers: Sequence[int], *, prior_sd: float = 1.0) -> Model:
     """:math:`y = \\prod_j w_j^{k_j} + N(0, 1)`; at a true y of zero λ = min 1/(2 k_j). Data are the array y.
 
     >>> from phasecast.core.precision import float64
-    >>> model = monomial([1, 2])
+    >>> model = monomial_model([1, 2])
     >>> with float64():
     ...     print(model.total_loss(jnp.ones(2), model.summary(np.ones(4))))  # 2 log 2π
     3.675754...

@@ -75,9 +75,9 @@ class RlctLinear(Spec):
 def work(spec: RlctLinear, state: Mapping[str, Any] | None) -> Iterator[Chunk]:
     """One data set per chunk."""
     from phasecast import posterior
-    from phasecast.posterior.zoo.linear import deep_linear, linear_data
+    from phasecast.posterior.zoo.linear import deep_linear_model, linear_data
 
-    model = deep_linear(spec.widths, prior_sd=spec.prior_sd)
+    model = deep_linear_model(spec.widths, prior_sd=spec.prior_sd)
     for done in range(0 if state is None else int(state["done"]), spec.datasets):
         rng = np.random.default_rng([spec.seed, done])
         data = linear_data(_truth(spec, rng), spec.n, seed=int(rng.integers(2**31)))

@@ -114,8 +114,8 @@ def layout(spec: ScalingFigure) -> Mapping[str, Table]:
         "group": "which curve of the panel, or which number",
         "kind": "0 theory, 1 theory as printed, 2 computed, 3 SGD, 4 vertical mark",
         "compared": "whether the line is compared with the others of its group",
-        "x": "as the panel says",
-        "y": "as the panel says",
+        "x": "the horizontal axis of the panel",
+        "y": "the vertical axis of the panel",
         "error": "one standard error, or the numerical one",
         "systematic": "what theory leaves out",
     }

@@ -40,7 +40,7 @@ class TrainedFeaturePolicy(Policy):
         0.02, "chosen, not derived: relative change of ε, as the noise of steps has other fourth moments on real data"
     )
     slope_between_bases: float = rule(0.03, "chosen, not derived: slopes of the floor in and outside the eigenbasis")
-    floor_slope: float = rule(0.02, "chosen, not derived: slope of the floor beside that of its integral and −β")
+    floor_slope: float = rule(0.02, "chosen, not derived: slope of the floor compared with its integral's and −β")
 
 
 POLICY = TrainedFeaturePolicy()

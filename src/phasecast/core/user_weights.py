@@ -1,22 +1,22 @@
-"""Parameters from files that cannot run code: ``.npz`` and ``.safetensors``, by the names of a tree's leaves."""
+"""How are parameters read from a file? From ``.npz`` and ``.safetensors``, by name; neither format can run code."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from phasecast.core.errors import BadInput
+from phasecast.core.types import PyTree
 
 
-def load_weights(path: str | Path, like: Any) -> Any:
+def load_weights(path: str | Path, like: PyTree) -> PyTree:
     """A tree like ``like`` with the arrays of a file, whose names are paths such as ``layers.0.weight``."""
     import jax
 
     arrays = read_arrays(Path(path))
     leaves, tree = jax.tree_util.tree_flatten_with_path(like)
-    found = []
+    values = []
     for keys, leaf in leaves:
         name = ".".join(str(getattr(key, "key", getattr(key, "idx", getattr(key, "name", key)))) for key in keys)
         name = name or "params"
@@ -24,8 +24,8 @@ def load_weights(path: str | Path, like: Any) -> Any:
             raise BadInput(f"{path} has no '{name}'", f"it has {', '.join(sorted(arrays)[:6])}")
         if np.shape(arrays[name]) != np.shape(leaf):
             raise BadInput(f"'{name}' in {path} has shape {np.shape(arrays[name])}", f"the model has {np.shape(leaf)}")
-        found.append(arrays[name])
-    return jax.tree.unflatten(tree, found)
+        values.append(arrays[name])
+    return jax.tree.unflatten(tree, values)
 
 
 def read_arrays(path: Path) -> dict[str, np.ndarray]:
@@ -44,4 +44,4 @@ def read_arrays(path: Path) -> dict[str, np.ndarray]:
                 return {name: file[name] for name in file.files}
         except (OSError, ValueError) as error:
             raise BadInput(f"{path} cannot be read ({error})", "write it with numpy.savez and plain arrays") from None
-    raise BadInput(f"{path} is no .npz or .safetensors file", "save the parameters as one of these")
+    raise BadInput(f"{path} is not an .npz or .safetensors file", "save the parameters in one of these formats")

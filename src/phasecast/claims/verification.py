@@ -1,0 +1,195 @@
+"""Do all checks still find what we say? Every claim verified, with what was computed kept in a store.
+
+A check that is an experiment is a run of its recipe; claims that share an experiment share the run. A check that is a
+function is a run of the recipe ``claim-check``, whose result is the :class:`Finding`. So an interrupted verification
+goes on where it stopped, and a second one computes nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pydantic import Field, field_validator
+
+from phasecast.claims.registry import all_claims, check_of, find
+from phasecast.core.claim import Claim, ClaimVerdict, Finding, RecipeCheck
+from phasecast.core.errors import BadInput, PhasecastError, unknown
+from phasecast.core.results import Comparison, Result
+from phasecast.lab import Answer, Chunk, Conclusion, LocalEngine, Recipe, Run, Spec, Store, Table, find_recipe
+from phasecast.lab.engines import Engine, RunTask
+from phasecast.lab.progress import show_progress
+from phasecast.lab.provenance import provenance
+from phasecast.lab.runs import identify
+from phasecast.lab.spec import make_spec
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+NAME = "claim-check"
+
+
+@dataclass(frozen=True)
+class Verified:
+    """One claim: what its check found, or the error that stopped it."""
+
+    claim: Claim
+    finding: Finding | None
+    run: str
+    seconds: float | None
+    """Wall time of the run, which other claims may share."""
+    current: bool
+    """Whether the run was made by the code as it is now (the same commit or release)."""
+    error: str = ""
+
+    @property
+    def confirmed(self) -> bool:
+        """Whether the check found what we say."""
+        return self.finding is not None and self.finding.verdict is self.claim.verdict
+
+    def plain(self) -> dict[str, Any]:
+        """For other programs."""
+        return {
+            "id": self.claim.id,
+            "verdict": str(self.claim.verdict),
+            "finding": None if self.finding is None else self.finding.plain(),
+            "confirmed": self.confirmed,
+            "seconds": self.seconds,
+            "run": self.run,
+            "current": self.current,
+            "error": self.error or None,
+        }
+
+
+def verify_all(
+    beginning: str = "",
+    *,
+    again: bool = False,
+    engine: Engine | None = None,
+    store: Store | str | Path | None = None,
+    quiet: bool = False,
+) -> list[Verified]:
+    """Verify every claim whose id starts with ``beginning``; what the store has is not computed again.
+
+    Parameters
+    ----------
+    again: remove the stored runs of these checks first.
+    engine: where the checks are computed; defaults to one process per core.
+    """
+    claims = {name: claim for name, claim in all_claims().items() if name.startswith(beginning)}
+    if not claims:
+        raise unknown("claim", beginning, all_claims())
+    place = Store.of(store)
+    experiments = {name: _experiment(claim) for name, claim in claims.items()}
+    runs = {name: identify(recipe, spec) for name, (recipe, spec) in experiments.items()}
+    if again:
+        for run in {run for run in runs.values() if Run(run, place).exists}:
+            place.remove(run)
+    unique = {runs[name]: experiment for name, experiment in experiments.items()}
+    tasks = [
+        RunTask(index, recipe.name, spec.model_dump(mode="json"), str(place.path))
+        for index, (recipe, spec) in enumerate(unique.values())
+    ]
+    identities, errors = list(unique), {}
+    with show_progress(f"claims ({len(claims)})", quiet=quiet) as progress:
+        progress.update(0, len(tasks))
+        for done, outcome in enumerate((engine or LocalEngine())(tasks), 1):
+            if outcome.run is None:
+                errors[identities[outcome.task.index]] = outcome.error
+            progress.update(done, len(tasks))
+    return [_verified(claim, Run(runs[name], place), errors.get(runs[name], "")) for name, claim in claims.items()]
+
+
+def _experiment(claim: Claim) -> tuple[Recipe, Spec]:
+    """The run that checks a claim."""
+    check = check_of(claim.id)
+    if isinstance(check, RecipeCheck):
+        recipe = find_recipe(check.recipe)
+        return recipe, make_spec(recipe.spec, check.spec)
+    return RECIPE, make_spec(ClaimCheck, {"claim": claim.id})
+
+
+def _verified(claim: Claim, run: Run, error: str) -> Verified:
+    if error:
+        return Verified(claim, None, run.id, None, True, error)
+    status = run.folder.status()
+    facts, now = status["provenance"], provenance(0)
+    current = (facts["commit"], facts["versions"]["phasecast"]) == (now["commit"], now["versions"]["phasecast"])
+    try:
+        check = check_of(claim.id)
+        if isinstance(check, RecipeCheck):
+            finding = check.judge(run.conclusion().answers)
+        else:
+            finding = _stored_finding(run.results())
+    except PhasecastError as problem:  # a judge that misses an answer is this claim's failure, not that of the others
+        return Verified(claim, None, run.id, status["wall_seconds"], current, str(problem))
+    return Verified(claim, finding, run.id, status["wall_seconds"], current)
+
+
+class ClaimCheck(Spec):
+    claim: str = Field(description="the id of a claim whose check is a function; see `phasecast claims`")
+
+    @field_validator("claim")
+    @classmethod
+    def _is_a_function(cls, name: str) -> str:
+        if isinstance(check := check_of(name), RecipeCheck):
+            raise BadInput(f"the check of '{name}' is the recipe '{check.recipe}'", "use `phasecast claims verify`")
+        return name
+
+
+def work(spec: ClaimCheck, state: Any) -> Iterator[Chunk]:
+    if state is not None:
+        return
+    check = check_of(spec.claim)
+    if isinstance(check, RecipeCheck):
+        raise BadInput(f"the check of '{spec.claim}' is a recipe", "use `phasecast claims verify`")
+    finding = check()
+    row = {
+        "verdict": [str(finding.verdict)],
+        "words": [finding.words],
+        "comparisons": [json.dumps([comparison.to_json() for comparison in finding.comparisons])],
+    }
+    yield Chunk({"done": 1}, {"finding": row}, 1, 1)
+
+
+def layout(spec: ClaimCheck) -> Mapping[str, Table]:
+    columns = ("verdict", "words", "comparisons")
+    return {"finding": Table("check", dict.fromkeys(columns, ()), dtypes=dict.fromkeys(columns, "string"))}
+
+
+def conclude(spec: ClaimCheck, results: xr.DataTree) -> Conclusion:
+    finding = _stored_finding(results)
+    answers = [
+        Answer("comparison", comparison, comparison.name or f"comparison {number}", {"number": number})
+        for number, comparison in enumerate(finding.comparisons, 1)
+    ]
+    confirmed = finding.verdict is find(spec.claim).verdict
+    return Conclusion(
+        answers, f"{spec.claim} {finding.verdict}: {finding.words}", numbers={"confirmed": int(confirmed)}
+    )
+
+
+def _stored_finding(results: xr.DataTree) -> Finding:
+    table = results["finding"].to_dataset()
+    texts: Sequence[str] = json.loads(str(table["comparisons"].values[0]))
+    comparisons = [Result.from_json(text) for text in texts]
+    return Finding(
+        ClaimVerdict(str(table["verdict"].values[0])),
+        str(table["words"].values[0]),
+        tuple(comparison for comparison in comparisons if isinstance(comparison, Comparison)),
+    )
+
+
+RECIPE = Recipe(
+    name=NAME,
+    version=1,
+    question="Does the check of a claim find what we say about it?",
+    spec=ClaimCheck,
+    work=work,
+    layout=layout,
+    conclude=conclude,
+    tiny={"claim": "grokking/kl-entropy"},
+)
