@@ -8,12 +8,7 @@ from __future__ import annotations
 
 import importlib
 import math
-<<<<<<< HEAD
-from collections.abc import Callable, Iterable, Iterator, Mapping
-=======
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
->>>>>>> main
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
