@@ -7,6 +7,7 @@ are listed, and the exit code is that of the tests that ran. Both work with xdis
 
 from __future__ import annotations
 
+import math
 import os
 import random
 import time
@@ -31,7 +32,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """The seed and the end of the run are decided once; xdist's workers receive them."""
     given = getattr(config, "workerinput", {})
-    config.option.deadline = given.get("deadline", time.time() + 60 * config.option.minutes)
+    minutes = config.getoption("--minutes", default=math.inf)  # a conftest that is found late adds no options
+    config.option.deadline = given.get("deadline", time.time() + 60 * minutes)
     config.option.shuffle_seed = given.get("shuffle_seed", int(os.environ.get("PHASECAST_TEST_SEED") or time.time()))
 
 
@@ -44,7 +46,7 @@ def pytest_configure_node(node: Any) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """pytest brings tests that share a parametrised fixture together afterwards."""
-    if not config.option.shuffle:
+    if not config.getoption("--shuffle", default=False):
         return
     order = random.Random(config.option.shuffle_seed)
     files: dict[str, list[pytest.Item]] = {}
@@ -69,7 +71,7 @@ def pytest_report_teststatus(report: pytest.TestReport) -> tuple[str, str, str] 
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    if config.option.shuffle:
+    if config.getoption("--shuffle", default=False):
         seed = config.option.shuffle_seed
         terminalreporter.write_line(f"random order with seed {seed}; PHASECAST_TEST_SEED={seed} repeats it")
     left = terminalreporter.stats.get(NOT_REACHED, [])

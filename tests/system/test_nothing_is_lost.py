@@ -375,7 +375,7 @@ def test_rows_of_another_type_are_refused_and_a_table_without_rows_is_there(tmp_
         "none": Table("row", {"x": ("axis",)}, {"axis": ["a"]}),
     }
     writer = ResultsWriter(tmp_path / "results.zarr", layout)
-    with pytest.raises(PhasecastError, match="is int64 and was given float64"):
+    with pytest.raises(PhasecastError, match="is declared int64 but got float64"):
         writer.append({"n": {"k": [0.5]}})
     writer.append({"n": {"k": [1]}})
     writer.finish()

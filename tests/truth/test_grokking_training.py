@@ -391,7 +391,6 @@ def test_trained_on_a_network_keeps_two_units_for_each_nonzero_residue():
     assert found == {"alive": 44, "final": 1}
 
 
-@pytest.mark.slow
 def test_the_demo_memorises_at_once_and_generalises_after_four_thousand_steps():
     settings = {"steps": 6000, "seeds": range(5)}
     found = of_seeds(make_task("addition", 23), 128, settings, known=passed("train99"), rule=passed("val95"))
@@ -411,10 +410,9 @@ def test_the_effective_width_settles_at_two_units_a_residue_for_most_seeds(p):
 @pytest.mark.slow
 def test_the_baseline_of_the_paper_generalises_when_published():
     settings = {"steps": 5000, "weight_decay": 1e-5, "batch": 128, "log_every": 50, "seeds": range(3)}
-    found = of_seeds(make_task("addition", 53), 1000, settings, rule=passed("val50"), severity=severity)
-    middle, error = median_and_error(found["rule"])
-    assert abs(middle - 3366) < 3 * np.hypot(error, np.sqrt(3) * error)  # the paper's is one training
-    assert np.median(found["severity"]) == pytest.approx(0.61, abs=0.03)  # at T = 5000
+    found = medians(make_task("addition", 53), 1000, settings, rule=passed("val50"), severity=severity)
+    assert found["rule"] == pytest.approx(3366, rel=0.15)  # chosen: the paper reports one training and no spread
+    assert found["severity"] == pytest.approx(0.61, abs=0.03)  # at T = 5000
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""What the figures of the grokking studies share: colours, markers, and points that are hollow where refused."""
+"""What do all figures share? Colours, markers, points that are hollow where refused, legends."""
 
 from __future__ import annotations
 

@@ -58,22 +58,24 @@ class Row:
     distance: str
     prediction: Prediction | None
     measurement: Measurement | None
+    address: tuple[object, ...]
+    """Id and parameters of the answer: what is the same quantity in several runs."""
 
     @classmethod
-    def of(cls, name: str, answer: Result) -> Row:
-        compared = isinstance(answer, Comparison)
-        prediction = answer.prediction if compared else answer if isinstance(answer, Prediction) else None
-        measurement = answer.measurement if compared else answer if isinstance(answer, Measurement) else None
-        largest = answer.largest_distance if compared else math.nan
+    def of(cls, answer: Answer) -> Row:
+        result, prediction, measurement = answer.result, answer.prediction, answer.measurement
+        compared = result if isinstance(result, Comparison) else None
+        largest = compared.largest_distance if compared else math.nan
         distance = "" if math.isnan(largest) else "0.0" if abs(largest) < 0.05 else f"{largest:+.1f}".replace("-", "−")
         return cls(
-            name,
+            answer.shown,
             predicted=prediction.words() if prediction else "",
             measured=show(measurement.estimate, measurement.error) if measurement else "",
-            verdict=str(answer.verdict) if compared else str(measurement.status) if measurement else "",
+            verdict=str(compared.verdict) if compared else str(measurement.status) if measurement else "",
             distance=distance,
             prediction=prediction,
             measurement=measurement,
+            address=(answer.id, *sorted(answer.where.items())),
         )
 
 
@@ -81,7 +83,7 @@ class Row:
 class Conclusion:
     """What the results say: answers with ids, a sentence, and plain numbers for scripts.
 
-    ``numbers`` are read off the results as they are (a step, an accuracy); None is a number that there is not.
+    ``numbers`` are read directly from the results (a step, an accuracy); None if there is no such number.
     """
 
     answers: Answers
@@ -106,7 +108,7 @@ class Conclusion:
 
     def rows(self) -> list[Row]:
         """The answers as rows of a table."""
-        return [Row.of(answer.shown, answer.result) for answer in self.answers]
+        return [Row.of(answer) for answer in self.answers]
 
     def summary(self) -> dict[str, Any]:
         """A few lines for a table of runs and for scripts."""

@@ -19,12 +19,13 @@ from phasecast.lab.recipe import Captioned, Recipe, Row
 from phasecast.lab.runs import Run
 from phasecast.lab.store import FINISHED, Store
 from phasecast.lab.sweeps import recall
-from phasecast.report.figures import across_runs
+from phasecast.report.figures import across_runs, by_quantity
 
 _MARKS = {
     "agrees": ("good", "✓"),
     "bound respected": ("good", "✓"),
     "differs": ("bad", "✗"),
+    "inconclusive": ("care", "?"),
     "not comparable": ("dull", "–"),
     "ok": ("good", "✓"),
     "warning": ("care", "!"),
@@ -36,7 +37,7 @@ _MARKS = {
 def write(run: Run) -> Path:
     """Write ``report.html`` and ``figures/`` of a finished run; the path of the page."""
     recipe, spec, results = run.recipe, run.spec, run.results()
-    conclusion = recipe.conclude(spec, results)
+    conclusion = run.conclusion()
     with style():
         drawn = recipe.figures(spec, results)
     status = run.folder.status()
@@ -55,17 +56,17 @@ def write(run: Run) -> Path:
 
 
 def write_sweep(identity: str, store: Store) -> Path:
-    """Write the page of a sweep: what was varied, what each run found, and every quantity over the runs."""
+    """Write the page of a sweep: what was varied, what each run concluded, and every quantity over the runs."""
     facts, runs = recall(identity, store)
     known = {run.id: run.folder.status() for run in runs if (run.path / "status.json").exists()}
     finished = [run for run in runs if known.get(run.id, {}).get("status") in FINISHED]
     if not finished:
-        raise BadInput(f"no run of {facts['sweep']} is finished", "give the sweep's command again")
+        raise BadInput(f"no run of {facts['sweep']} is finished", "run the command of the sweep again")
     recipe = finished[0].recipe
     specs = {run.id: run.folder.spec()["spec"] for run in runs if run.id in known}
     labels = [", ".join(f"{name} {_value(specs[run.id][name])}" for name in facts["varied"]) for run in finished]
     rows = [run.conclusion().rows() for run in finished]
-    statuses = [known.get(run.id, {"status": "not begun"})["status"] for run in runs]
+    statuses = [known.get(run.id, {"status": "not started"})["status"] for run in runs]
     worst = next((word for word in ("failed", "refused", "warning") if word in statuses), "ok")
     folder = store.path / "sweeps" / facts["sweep"]
     with style():
@@ -100,29 +101,28 @@ def write_sweep(identity: str, store: Store) -> Path:
 
 
 def _over_runs(tables: list[list[Row]]) -> list[dict[str, Any]]:
-    """One line a quantity: its range over the runs that defend it, and how often it agreed."""
+    """One line per quantity: its range over the runs that did not refuse it, and how often it agreed."""
     lines = []
-    for name in dict.fromkeys(row.name for table in tables for row in table):
-        found = [row for table in tables for row in table if row.name == name]
-        predicted = {row.predicted for row in found}
-        defended = [
-            row.measurement for row in found if row.measurement and row.measurement.status is not Status.REFUSED
-        ]
+    for rows in by_quantity(tables):
+        predicted = {row.predicted for row in rows}
+        defended = [row.measurement for row in rows if row.measurement and row.measurement.status is not Status.REFUSED]
         numbers = [float(m.estimate) for m in defended if isinstance(m.estimate, int | float)]
-        agreed = sum(row.verdict in ("agrees", "bound respected") for row in found)
-        compared = sum(row.verdict in _MARKS and row.prediction is not None for row in found)
-        refused = len(found) - len(defended)
+        agreed = sum(row.verdict in ("agrees", "bound respected") for row in rows)
+        compared = sum(row.verdict in _MARKS and row.prediction is not None for row in rows)
+        inconclusive = sum(row.verdict == "inconclusive" for row in rows)
+        refused = len(rows) - len(defended)
         words = [f"{agreed} of {compared} agree"] if compared else []
+        words += [f"{inconclusive} inconclusive"] if inconclusive else []
         words += [f"{refused} refused"] if refused else []
         spread = f"{min(numbers):.5g} … {max(numbers):.5g} over {len(numbers)} runs" if numbers else ""
         lines.append(
             {
-                "name": name,
+                "name": rows[0].name,
                 "predicted": predicted.pop() if len(predicted) == 1 else "varies",
                 "source": "",
                 "measured": spread,
                 "kind": "",
-                "verdict": {**_mark("agrees" if agreed == len(found) else "warning"), "text": ", ".join(words)},
+                "verdict": {**_mark("agrees" if agreed == len(rows) else "warning"), "text": ", ".join(words)},
                 "distance": "",
                 "reasons": [],
             }
@@ -145,7 +145,7 @@ def _answer(row: Row) -> dict[str, Any]:
 
 
 def _save_figures(folder: Path, drawn: Mapping[str, Captioned]) -> list[tuple[str, str]]:
-    """Write figures as SVG files; return them ready to stand in a page, with their captions."""
+    """Write figures as SVG files; return them ready for a page, with their captions."""
     ready = []
     with disk_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
@@ -183,7 +183,7 @@ def _provenance(run: Run, status: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def _command(run: Run) -> str:
-    """The command that gives this run again."""
+    """The command that computes this run again."""
     asked = run.folder.spec()
     fields = run.recipe.spec.model_fields
     defaults = {name: info.get_default(call_default_factory=True) for name, info in fields.items()}
@@ -200,7 +200,7 @@ def _mark(word: str) -> dict[str, str]:
     return {"text": word, "kind": kind, "sign": sign}
 
 
-def _value(value: Any) -> str:
+def _value(value: object) -> str:
     if isinstance(value, list):
         return ", ".join(map(str, value))
     return "none" if value is None else str(value)

@@ -1,4 +1,4 @@
-"""JAX functions on long arrays in double precision, compiled once.
+"""How are JAX functions evaluated on long arrays in double precision, compiled once?
 
 Arrays are cut into parts of one length and the last part is padded, so that a function is compiled for one shape
 whatever the number of points: compiling would otherwise be most of the time of a threshold at t = 0.

@@ -1,4 +1,4 @@
-"""Stratified normals, and Gaussian processes drawn one step at a time as their covariance becomes known."""
+"""How are Gaussian processes drawn whose covariance becomes known one step at a time? And normals in strata."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 from scipy.special import ndtri
 from scipy.stats import qmc
 
-JITTER = 1e-6  # of the diagonal of a covariance: neighbouring times are nearly alike
+JITTER = 1e-6  # relative to the diagonal of a covariance: neighbouring times are so alike that it is nearly singular
 
 
 def stratified(samples: int, columns: int, seed: int) -> np.ndarray:
@@ -19,9 +19,9 @@ def stratified(samples: int, columns: int, seed: int) -> np.ndarray:
 
 
 def next_noise(covariance: np.ndarray, shocks: np.ndarray) -> np.ndarray:
-    """Z(t), shape (n, m), given the shocks (n, t+1, m) that made Z(0…t−1) and the covariance (t+1, m, t+1, m).
+    """Z(t), shape (n, m), given the shocks (n, t+1, m) that gave Z(0…t−1) and the covariance (t+1, m, t+1, m).
 
-    The last rows of a Cholesky factor leave the earlier ones alone.
+    The earlier rows of a Cholesky factor do not depend on the later ones.
     """
     times, m = covariance.shape[:2]
     square = covariance.reshape(times * m, times * m)

@@ -1,4 +1,4 @@
-"""The law of the curvature at the start, after one step and at a fixed point, by integration over Gaussians.
+"""What is the law of the curvature at the start, after one step and at a fixed point? Integrals over Gaussians.
 
 At t = 0 the preactivations V ~ N(0, ‖θ‖²) are independent of the labels. One step of gradient descent gives
 

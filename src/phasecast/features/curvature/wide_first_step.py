@@ -1,4 +1,4 @@
-"""The law of the curvature of a wide network after one step.
+"""What is the law of the curvature of a wide network after one step?
 
 With m → ∞ neurons, half with a_j = a and half with −a, f = 0 at the start and F_j = a_j ℓ'(0, y) σ'(V_j + b). A step of
 size η for each neuron (η/m of the slides, which would move nothing at a fixed η) gives

@@ -1,4 +1,4 @@
-"""Link functions from text, parsed and never evaluated: ``z**2``, ``minimum(z**2, 3)``, ``(z1 > 0)*(z2 > 0)``.
+"""Which function does a text describe? Links like ``z**2``, ``minimum(z**2, 3)``, ``(z1 > 0)*(z2 > 0)``, parsed only.
 
 Python's own parser makes the tree; a whitelist of node types, names and functions turns it into a JAX function.
 """

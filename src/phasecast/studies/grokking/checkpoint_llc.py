@@ -1,4 +1,4 @@
-"""λ̂ at a checkpoint of a training, on its training rows: compiled once, sampled in any of several ways."""
+"""What is λ̂ at a checkpoint of a training, on its training rows? Compiled once, sampled with any options."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class CheckpointLLC:
         self._backend: JaxBackend | None = None
 
     def sample(self, params: dict[str, np.ndarray], options: LLCOptions) -> LLC:
-        """λ̂ at these parameters; not ok where the checkpoint is not a minimum yet."""
+        """λ̂ at these parameters; not ok if the checkpoint is not a minimum yet."""
         from phasecast.coefficients.llc.estimate import Estimator
         from phasecast.coefficients.llc.problems import Sampled
         from phasecast.sampling.backends.jax import jax_backend
