@@ -28,6 +28,7 @@ from running import (  # noqa: F401 - pytest finds its hooks here
 )
 
 HERE = Path(__file__).parent
+STARTED: list[subprocess.Popen[str]] = []
 
 settings.register_profile("suite", deadline=None, derandomize=True)  # the same examples everywhere, however slow
 settings.load_profile("suite")
@@ -104,7 +105,7 @@ def answer_of(outcome: dict, id: str, **where: object) -> dict:
 
 def start(*words: object, **more: object) -> subprocess.Popen[str]:
     """Start a phasecast command in a process of its own; test recipes can be imported in it."""
-    return subprocess.Popen(
+    process = subprocess.Popen(
         [sys.executable, "-m", "phasecast.cli", *map(str, words)],
         env={**os.environ, "PYTHONPATH": python_path()},
         stdout=subprocess.PIPE,
@@ -112,6 +113,18 @@ def start(*words: object, **more: object) -> subprocess.Popen[str]:
         text=True,
         **more,  # pyright: ignore
     )
+    STARTED.append(process)
+    return process
+
+
+@pytest.fixture(autouse=True)
+def _no_process_outlives_its_test():
+    yield
+    for process in STARTED:
+        if process.poll() is None:
+            process.kill()
+            process.communicate()
+    STARTED.clear()
 
 
 @pytest.fixture(autouse=True)

@@ -13,7 +13,7 @@ from phasecast.core import Status
 from phasecast.core.errors import BadInput
 from phasecast.core.results import Result
 from phasecast.posterior import Model, exact, linear, linear_data, monomial, rlct, tempered
-from phasecast.posterior.rlct import around, covariance_of_means, estimates, gls_slope, judge
+from phasecast.posterior.rlct import around, covariance_of_means, estimates, gls_slope, judge_rlct
 from phasecast.posterior.rlct_policy import POLICY
 from phasecast.posterior.tempered import check_betas
 
@@ -55,7 +55,7 @@ def traces(coefficient=1.5, *, chains=4, draws=2000, best=0.0, divergent=0.0, se
 
 
 def found(tree: xr.DataTree, **model):
-    return judge(made(**model), [np.zeros(1000)], tree, EVERY)
+    return judge_rlct(made(**model), [np.zeros(1000)], tree, EVERY)
 
 
 def test_good_traces_give_lambda_within_its_error():
@@ -195,7 +195,7 @@ def test_heavy_tails_are_proper_and_a_flat_direction_is_not():
 
 def test_another_policy_judges_otherwise_and_is_recorded():
     strict = dataclasses.replace(POLICY, fewest_effective=1e9)
-    result = judge(made(), [np.zeros(1000)], traces(), EVERY, policy=strict)
+    result = judge_rlct(made(), [np.zeros(1000)], traces(), EVERY, policy=strict)
     assert result.status is Status.REFUSED
     assert result.policy["fewest_effective"] == 1e9
     assert all(POLICY.reasons().values())

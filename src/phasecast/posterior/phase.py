@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
 
-class Phase(NamedTuple):
+class PosteriorPhase(NamedTuple):
     """What the model does where the chains are; NaN if the model does not provide it."""
 
     excess: float
@@ -24,7 +24,7 @@ class Phase(NamedTuple):
     predictive_r2: float
 
 
-def phase_of(model: Model, sets: list[PyTree], tree: xr.DataTree, inside: np.ndarray) -> Phase:
+def phase_of(model: Model, sets: list[PyTree], tree: xr.DataTree, inside: np.ndarray) -> PosteriorPhase:
     """Excess loss, live units and predictive R² in the middle of the grid, means over data sets."""
     import jax
     import jax.numpy as jnp
@@ -50,20 +50,22 @@ def phase_of(model: Model, sets: list[PyTree], tree: xr.DataTree, inside: np.nda
                 outputs = np.asarray(model.observed(data))
                 total = np.sum((outputs - outputs.mean(axis=0)) ** 2)
                 explained.append(1 - float(np.sum((outputs - mean) ** 2) / total) if total else math.nan)
-    return Phase(excess, *(float(np.mean(one)) if one else math.nan for one in (live, explained)))
+    return PosteriorPhase(excess, *(float(np.mean(one)) if one else math.nan for one in (live, explained)))
 
 
-def is_elsewhere(phase: Phase, value: float, policy: RLCTPolicy = POLICY) -> bool:
+def is_elsewhere(phase: PosteriorPhase, value: float, policy: RLCTPolicy = POLICY) -> bool:
     """Whether the excess loss is more than fluctuation around the best known parameters, where it is near λ."""
     return phase.excess > policy.other_phase * value
 
 
-def is_constant(phase: Phase, policy: RLCTPolicy = POLICY) -> bool:
+def is_constant(phase: PosteriorPhase, policy: RLCTPolicy = POLICY) -> bool:
     """Whether the model is a constant there: no live units, or nothing predicted."""
     return phase.live_units < policy.fewest_live_units or phase.predictive_r2 < policy.least_r2
 
 
-def phase_warnings(phase: Phase, value: float, betas: np.ndarray, n: int, policy: RLCTPolicy = POLICY) -> list[str]:
+def phase_warnings(
+    phase: PosteriorPhase, value: float, betas: np.ndarray, n: int, policy: RLCTPolicy = POLICY
+) -> list[str]:
     """A warning if the excess loss is more than fluctuation around the best known parameters."""
     if not is_elsewhere(phase, value, policy):
         return []

@@ -80,7 +80,7 @@ def rlct(  # wide signature: documented API, the options of tempered and the met
         model, sets, grid, sampler=sampler, chains=chains, draws=draws, warmup=warmup, thin=_thin(draws), swap=swap,
         seed=seed,
     )  # fmt: skip
-    return replace(judge(model, sets, tree, inside, method, time.monotonic() - begun), draws=tree)
+    return replace(judge_rlct(model, sets, tree, inside, method, time.monotonic() - begun), draws=tree)
 
 
 def auto_betas(n: int) -> tuple[np.ndarray, np.ndarray]:
@@ -117,7 +117,7 @@ def _thin(draws: int) -> int:
     return next(step for step in range(max(1, draws // 100), 0, -1) if draws % step == 0)
 
 
-def judge(
+def judge_rlct(
     model: Model,
     sets: list[PyTree],
     tree: xr.DataTree,

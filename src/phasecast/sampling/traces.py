@@ -1,4 +1,4 @@
-"""What chains saw, in bounded memory: means over bins of steps, and one draw of each bin.
+"""What did chains observe? A series in bounded memory: means over bins of steps, and one draw of each bin.
 
 When there are too many bins, neighbours are joined. Means over bins keep the error of the mean exactly; one draw of
 each is what R-hat and plots need.
@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-MOST_BINS = 2048
-FEWEST_DRAWS = 8
+MOST_BINS = 2048  # bounds memory and the cost of an error; a thousand bins know an error to about 2%
+FEWEST_DRAWS = 8  # fewer cannot be split into halves of chains for R-hat and the effective sample size
 
 
 @dataclass
@@ -72,7 +72,7 @@ class Trace:
         return mcse(self.means)
 
     def later(self, share: float) -> Trace:
-        """The last part of it, for when the first turned out to be warm-up; its variance is that of its draws."""
+        """The last part of it, for when the first part turned out to be warm-up; its variance is that of its draws."""
         keep = max(1, round(len(self.means) * share))
         means, draws = self.means[-keep:], self.draws[-keep:]
         steps = keep * self.width
@@ -91,7 +91,8 @@ def mcse(means: np.ndarray) -> float:
 def batch_error(means: np.ndarray, batches: int = 10) -> float:
     """The standard error of the mean of a series (steps, chains) from the spread of a few long batches.
 
-    So few batches know their own spread badly: the error is widened until twice of it holds as Student's t says.
+    With few batches the spread is uncertain, so the error is scaled such that ±2 errors hold as often as ±2 standard
+    deviations of a normal distribution (Student's t).
     """
     from scipy.stats import norm, t
 
@@ -111,7 +112,7 @@ def ess(draws: np.ndarray) -> float:
 
 
 def rhat(draws: np.ndarray) -> float:
-    """How far chains, or the halves of a single one, are from telling the same (Vehtari et al. 2021)."""
+    """How far chains, or the halves of a single one, are from agreement (Vehtari et al. 2021)."""
     if len(draws) < FEWEST_DRAWS or np.ptp(draws) == 0:
         return float("nan")
     if draws.shape[1] == 1:

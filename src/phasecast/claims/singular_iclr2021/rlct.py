@@ -13,7 +13,7 @@ from phasecast.core.claim import Finding, RecipeCheck
 from phasecast.core.policy import Policy, rule
 from phasecast.core.statistics import standard_error
 from phasecast.posterior.exact_evidence import exact
-from phasecast.posterior.phase import Phase, is_constant, is_elsewhere
+from phasecast.posterior.phase import PosteriorPhase, is_constant, is_elsewhere
 from phasecast.posterior.rlct import around
 from phasecast.posterior.zoo.monomial import monomial_model
 from phasecast.posterior.zoo.two_layer import polygon_network
@@ -162,7 +162,7 @@ def _judge_protocol(answers: Answers) -> Finding:
     constant = all(
         is_elsewhere(phase, float(one.measurement.estimate)) and is_constant(phase)
         for one in compared
-        for phase in [Phase(**one.measurement.diagnostics)]
+        for phase in [PosteriorPhase(**one.measurement.diagnostics)]
     )
     values = ", ".join(f"{float(one.measurement.estimate):.3f}" for one in compared)
     words = f"slopes {values}, each of a posterior that {'is' if constant else 'is not'} in the constant submodel"

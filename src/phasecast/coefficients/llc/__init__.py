@@ -1,1 +1,1 @@
-"""λ̂ of a trained model: the local learning coefficient by sampling."""
+"""What is λ̂ of my model? The local learning coefficient by sampling: options, plan, levels of γ, judgement, result."""

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from phasecast.coefficients.llc.fixed_step import bias, minibatch_settings, proceed_fixed
-from phasecast.coefficients.llc.judge import Judgement, judge, judge_bias, judge_budget
+from phasecast.coefficients.llc.judge import Judgement, judge_bias, judge_budget, judge_levels
 from phasecast.coefficients.llc.level import Level
 from phasecast.coefficients.llc.options import LLCOptions
 from phasecast.coefficients.llc.plan import Plan, descent_gap, plan_for
@@ -218,7 +218,7 @@ class Estimator:
                 beyond_noise = per_decade**2 - lower.noise**2 - lower.systematic**2 - error**2
                 error = math.hypot(error, math.sqrt(max(0.0, beyond_noise)) / (policy.decade ** (1 / 3) - 1))
         gap = diagnostics["gap"] = descent_gap(self.backend, plan, levels[-1].tuning.gamma)
-        verdict = judge(plan, levels, value, gap)
+        verdict = judge_levels(plan, levels, value, gap)
         verdict.warnings += notes
         budget = judge_budget(plan, levels[-1], value, error)
         verdict = Judgement(verdict.refusals + budget.refusals, verdict.warnings + budget.warnings)
@@ -229,7 +229,7 @@ class Estimator:
         value, error = whole.value, whole.error
         shift, shift_error = bias(whole, half)
         gap = descent_gap(self.backend, self.plan, whole.tuning.gamma)
-        verdict = judge(self.plan, [whole], value, gap)
+        verdict = judge_levels(self.plan, [whole], value, gap)
         of_step = judge_bias(self.plan, value, shift, shift_error, always=self._minibatched)
         warnings = verdict.warnings + of_step.warnings + self._notes
         verdict = Judgement(verdict.refusals + of_step.refusals, warnings)

@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from phasecast.coefficients.llc.level import Curvature, Level, Phase, Record
+from phasecast.coefficients.llc.level import Curvature, Level, LevelPhase, Record
 from phasecast.coefficients.llc.plan import Plan
 from phasecast.coefficients.llc.policy import LLCPolicy
 from phasecast.sampling.backends.protocol import Backend, stream
@@ -37,9 +37,9 @@ def proceed_fixed(backend: Backend, plan: Plan, fixed: Fixed, levels: list[Level
     level.run(backend, plan.kernel, stream(backend, key, "fixed chunks", number), min(chunk, total - done))
     if level.chunks == before:
         level.restart(plan.policy)
-        level.phase = Phase.SAMPLING
+        level.phase = LevelPhase.SAMPLING
     if level.chunks >= before + math.ceil(draws / chunk):
-        level.phase = Phase.DONE
+        level.phase = LevelPhase.DONE
     return True
 
 

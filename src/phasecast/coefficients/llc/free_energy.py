@@ -8,7 +8,7 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from phasecast.coefficients.llc.level import Level, Phase, advance, start
+from phasecast.coefficients.llc.level import Level, LevelPhase, advance, start
 from phasecast.coefficients.llc.options import LLCKeywords, LLCOptions
 from phasecast.coefficients.llc.plan import Plan
 from phasecast.coefficients.llc.policy import POLICY
@@ -63,7 +63,7 @@ def local_free_energy(
     reasons = [
         f"chains disagree at nβ = {level.tuning.nbeta:.3g} (R-hat {level.rhat:.3f}): use a larger γ"
         for level in levels
-        if level.phase is not Phase.DONE or level.rhat > POLICY.largest_rhat
+        if level.phase is not LevelPhase.DONE or level.rhat > POLICY.largest_rhat
     ]
     return Measurement(
         total,

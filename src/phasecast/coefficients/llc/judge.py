@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from phasecast.coefficients.llc.level import Level, Phase
+from phasecast.coefficients.llc.level import Level, LevelPhase
 from phasecast.coefficients.llc.plan import Plan
 from phasecast.core.results import Status
 from phasecast.sampling.traces import drift
@@ -29,7 +29,7 @@ class Judgement:
         return self.refusals + self.warnings
 
 
-def judge(plan: Plan, levels: list[Level], value: float, gap: float) -> Judgement:
+def judge_levels(plan: Plan, levels: list[Level], value: float, gap: float) -> Judgement:
     """What speaks against λ̂ = ``value``, sampled at these levels; ``gap`` is what descent from w* gains."""
     verdict, policy = Judgement(), plan.policy
     if not (math.isfinite(value) and value > 0):
@@ -37,7 +37,7 @@ def judge(plan: Plan, levels: list[Level], value: float, gap: float) -> Judgemen
             f"λ̂ is {value:.3g}: params is not a minimum of this loss, or the chains are lost; train further"
         )
         return verdict
-    if levels[-1].phase is Phase.BROKEN:
+    if levels[-1].phase is LevelPhase.BROKEN:
         verdict.refusals.append(
             "the loss is not finite however small the step: start from parameters where it is smooth"
         )
@@ -68,7 +68,7 @@ def judge_bias(plan: Plan, value: float, bias: float, error: float, always: bool
 def judge_budget(plan: Plan, last: Level, value: float, error: float) -> Judgement:
     """Whether the budget ended too early."""
     verdict, policy = Judgement(), plan.policy
-    if last.phase is Phase.SPENT:
+    if last.phase is LevelPhase.SPENT:
         reason = (
             f"the budget of {plan.budget:.3g} gradients was spent before sampling was done (error {error:.3g}): "
             "allow more with max_grads, or a larger target"

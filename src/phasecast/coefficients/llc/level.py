@@ -27,7 +27,7 @@ from phasecast.sampling.traces import Trace, batch_error, drift, mcse, rhat
 OBSERVED = ("loss", "radius", "pull")
 
 
-class Phase(StrEnum):
+class LevelPhase(StrEnum):
     """Where a level is: its chains warm up, are sampled, and end in one of three ways."""
 
     WARM_UP = "warm-up"
@@ -40,7 +40,7 @@ class Phase(StrEnum):
 
     @property
     def active(self) -> bool:
-        return self in (Phase.WARM_UP, Phase.SAMPLING)
+        return self in (LevelPhase.WARM_UP, LevelPhase.SAMPLING)
 
 
 @dataclass
@@ -123,7 +123,7 @@ class Level:
     size: int
     adjusted: bool
     record: Record
-    phase: Phase = Phase.WARM_UP
+    phase: LevelPhase = LevelPhase.WARM_UP
     curvature: Curvature = field(default_factory=Curvature)
     warm_up: WarmUp = field(default_factory=WarmUp)
     next_look: int = 0
@@ -216,7 +216,7 @@ def advance(backend: Backend, plan: Plan, level: Level, key: RandomKey, goal: fl
     else:
         _advance_langevin(backend, plan, level, key, goal)
     if level.gradients >= budget and level.phase.active:
-        level.phase = Phase.SPENT
+        level.phase = LevelPhase.SPENT
 
 
 def _advance_adjusted(backend: Backend, plan: Plan, level: Level, key: RandomKey, goal: float) -> None:
@@ -228,10 +228,10 @@ def _advance_adjusted(backend: Backend, plan: Plan, level: Level, key: RandomKey
         # narrow places decide, not the mean acceptance
         warm_up.longest_step = policy.divergence_step_factor * level.tuning.step_size
         level.tuning = _tuned(level, plan, warm_up.longest_step)
-        level.phase, warm_up.chunks = Phase.WARM_UP, 0
+        level.phase, warm_up.chunks = LevelPhase.WARM_UP, 0
         level.restart(policy)
         return
-    if level.phase is Phase.WARM_UP:
+    if level.phase is LevelPhase.WARM_UP:
         warm_up.adaptations += 1
         warm_up.chunks += 1
         here = np.asarray(level.state["position"], dtype=float)
@@ -244,21 +244,21 @@ def _advance_adjusted(backend: Backend, plan: Plan, level: Level, key: RandomKey
             later = [trace.later(0.5) for trace in (level.record.loss, level.record.radius)]
             met = max(rhat(trace.draws) for trace in later) < policy.warm_rhat
             if met and accepted > policy.warm_acceptance:
-                level.phase = Phase.SAMPLING
+                level.phase = LevelPhase.SAMPLING
                 level.restart(policy)
         return
     if level.steps >= level.next_look:
         level.next_look = int(policy.look_growth * level.steps)
         met = level.rhat < policy.largest_rhat
         if met and level.error <= goal * abs(level.value):
-            level.phase = Phase.DONE
+            level.phase = LevelPhase.DONE
         elif not met and level.steps >= 4 * policy.fewest_steps:
             level.record.keep_later_half()
 
 
 def _advance_langevin(backend: Backend, plan: Plan, level: Level, key: RandomKey, goal: float) -> None:
     policy, warm_up = plan.policy, level.warm_up
-    early = level.phase is Phase.WARM_UP and level.gradients < policy.short_chunk_gradients * level.chains
+    early = level.phase is LevelPhase.WARM_UP and level.gradients < policy.short_chunk_gradients * level.chains
     steps = policy.short_chunk if early else policy.long_chunk
     before = level.state
     observed = level.run(backend, plan.kernel, key, steps)
@@ -267,12 +267,12 @@ def _advance_langevin(backend: Backend, plan: Plan, level: Level, key: RandomKey
         level.tuning = level.tuning._replace(step_size=level.tuning.step_size / 2)
         warm_up.halved += 1
         if warm_up.halved > policy.most_halvings:
-            level.phase = Phase.BROKEN
+            level.phase = LevelPhase.BROKEN
         return
     warm_up.time += steps * level.tuning.step_size
     window = policy.langevin_window / math.sqrt(level.tuning.gamma)
     radius = level.record.radius
-    if level.phase is Phase.WARM_UP:
+    if level.phase is LevelPhase.WARM_UP:
         _follow_curvature(backend, policy, level, level.state["position"], policy.curvature_updates)
         level.tuning = _tuned(level, plan)
         if warm_up.time >= window:
@@ -281,12 +281,12 @@ def _advance_langevin(backend: Backend, plan: Plan, level: Level, key: RandomKey
             warm_up.windows.append((level.value, radius.mean, stein))
             level.restart(policy)
             if len(warm_up.windows) >= policy.first_windows and _stands_still(level, policy):
-                level.phase = Phase.SAMPLING
+                level.phase = LevelPhase.SAMPLING
         return
     if warm_up.time >= policy.last_windows * window and level.error <= goal * abs(level.value):
         moved, error = drift(radius.means)
         if abs(moved) <= max(2 * policy.still * radius.mean, policy.still_errors * error):
-            level.phase = Phase.DONE
+            level.phase = LevelPhase.DONE
 
 
 def _stands_still(level: Level, policy: LLCPolicy) -> bool:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from phasecast.coefficients.llc.level import Level, Phase, advance, at_next_gamma, start
+from phasecast.coefficients.llc.level import Level, LevelPhase, advance, at_next_gamma, start
 from phasecast.coefficients.llc.plan import Plan
 from phasecast.coefficients.llc.policy import POLICY, LLCPolicy
 from phasecast.sampling.backends.protocol import Backend, stream
@@ -68,7 +68,7 @@ def _next_gamma(plan: Plan, schedule: list[Level], left: float) -> float | None:
     """The γ of the next level, or None if the schedule ends here."""
     policy, last = plan.policy, schedule[-1]
     gamma = last.tuning.gamma
-    if last.phase is not Phase.DONE or len(schedule) >= policy.most_levels:
+    if last.phase is not LevelPhase.DONE or len(schedule) >= policy.most_levels:
         return None
     if plan.gamma is not None:
         return max(plan.gamma, gamma / policy.ratio**2) if gamma > plan.gamma else None
@@ -175,7 +175,7 @@ def _power(gammas: np.ndarray, values: np.ndarray, errors: np.ndarray) -> float:
 
 def limit_of(levels: list[Level], policy: LLCPolicy) -> Limit | None:
     """The limit of a schedule, if it has enough levels that are done."""
-    done = [level for level in levels if level.phase is Phase.DONE]
+    done = [level for level in levels if level.phase is LevelPhase.DONE]
     if len(done) < 3:
         return None
     gammas, values, errors = np.array([(level.tuning.gamma, level.value, level.error) for level in done]).T

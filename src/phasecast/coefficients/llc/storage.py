@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from phasecast.coefficients.llc.level import OBSERVED, Curvature, Level, Phase, Record, WarmUp
+from phasecast.coefficients.llc.level import OBSERVED, Curvature, Level, LevelPhase, Record, WarmUp
 from phasecast.sampling.backends.protocol import Backend
 from phasecast.sampling.kernels.kernel import Tuning
 from phasecast.sampling.traces import Trace
@@ -41,7 +41,7 @@ def from_plain(plain: dict[str, Any], backend: Backend) -> Level:
         "tuning": Tuning(*plain["tuning"]),
         "state": {name: backend.array(array) for name, array in plain["state"].items()},
         "record": Record(**record),
-        "phase": Phase(plain["phase"]),
+        "phase": LevelPhase(plain["phase"]),
         "curvature": Curvature(**plain["curvature"]),
         "warm_up": WarmUp(**warm_up),
     }

@@ -1,4 +1,4 @@
-"""A run as papers describe it: a kernel, a step size, so many steps of burn-in and so many draws."""
+"""How do papers describe a run? A kernel, a step size, a number of burn-in steps and a number of draws."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from phasecast.core.errors import BadInput, whole_number
 
 @dataclass(frozen=True)
 class Fixed:
-    """Settings that nothing adapts; ``llc(…, sampler=Fixed("sgld", step_size=1e-4))``.
+    """Settings that are not adapted; ``llc(…, sampler=Fixed("sgld", step_size=1e-4))``.
 
     Parameters
     ----------

@@ -178,13 +178,13 @@ def conclude(spec: RlctRelu, results: xr.DataTree) -> Conclusion:
 
 def _measured(spec: RlctRelu, node: xr.Dataset, method: str) -> Measurement:
     """The mean over data sets, refused if chains have not converged, with a warning about the phase."""
-    from phasecast.posterior.phase import Phase, phase_warnings
+    from phasecast.posterior.phase import PosteriorPhase, phase_warnings
     from phasecast.posterior.rlct_policy import POLICY as RLCT_POLICY
 
     values = node[method].values
     error = float(standard_error(values)) if values.size > 1 else 0.0
     error = max(error, float(np.sqrt(np.sum(node["error"].values ** 2)) / values.size))
-    phase = Phase(*(float(node[name].values.mean()) for name in ("excess", "live", "r2")))
+    phase = PosteriorPhase(*(float(node[name].values.mean()) for name in ("excess", "live", "r2")))
     warned = phase_warnings(phase, float(values.mean()), spec.betas, spec.n)
     refused = []
     if node["rhat"].values.max() > RLCT_POLICY.largest_rhat:
