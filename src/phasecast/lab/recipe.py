@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 from phasecast.core import codec, user_code
 from phasecast.core.answers import Answer, Answers
 from phasecast.core.errors import BadInput, unknown
-from phasecast.core.results import Comparison, Measurement, Prediction, Result, Status, show
+from phasecast.core.results import Comparison, Measurement, Prediction, Status, show
 from phasecast.lab import fingerprint
 from phasecast.lab.spec import Spec
 from phasecast.lab.tables import Rows, Table
