@@ -19,6 +19,7 @@ from phasecast.claims.registry import all_claims, check_of, find
 from phasecast.core.claim import Claim, ClaimVerdict, Finding, RecipeCheck
 from phasecast.core.errors import BadInput, PhasecastError, unknown
 from phasecast.core.results import Comparison, Result
+from phasecast.core.types import PyTree
 from phasecast.lab import Answer, Chunk, Conclusion, LocalEngine, Recipe, Run, Spec, Store, Table, find_recipe
 from phasecast.lab.engines import Engine, RunTask
 from phasecast.lab.progress import show_progress
@@ -140,7 +141,7 @@ class ClaimCheck(Spec):
         return name
 
 
-def work(spec: ClaimCheck, state: Any) -> Iterator[Chunk]:
+def work(spec: ClaimCheck, state: PyTree) -> Iterator[Chunk]:
     if state is not None:
         return
     check = check_of(spec.claim)
