@@ -1,4 +1,4 @@
-"""The first five minutes: run the main recipe and open what it found."""
+"""What does phasecast do? Run the main recipe and write its report."""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ RECIPE = "grokking"
 
 
 def demo(*, store: str | Path | None = None, quiet: bool = False) -> Path:
-    """Train a network that learns by heart first and by rule later, with λ̂ on the way; the path of the HTML report."""
+    """Train a network that memorises first and generalises later, and track λ̂; the path of the HTML report."""
     run = lab.run(RECIPE, store=store, quiet=quiet)
     return report.write(run)

@@ -19,6 +19,7 @@ from phasecast.claims.registry import all_claims, check_of, find
 from phasecast.core.claim import Claim, ClaimVerdict, Finding, RecipeCheck
 from phasecast.core.errors import BadInput, PhasecastError, unknown
 from phasecast.core.results import Comparison, Result
+from phasecast.core.types import PyTree
 from phasecast.lab import Answer, Chunk, Conclusion, LocalEngine, Recipe, Run, Spec, Store, Table, find_recipe
 from phasecast.lab.engines import Engine, RunTask
 from phasecast.lab.progress import show_progress
@@ -140,7 +141,7 @@ class ClaimCheck(Spec):
         return name
 
 
-def work(spec: ClaimCheck, state: Any) -> Iterator[Chunk]:
+def work(spec: ClaimCheck, state: PyTree) -> Iterator[Chunk]:
     if state is not None:
         return
     check = check_of(spec.claim)
@@ -149,7 +150,7 @@ def work(spec: ClaimCheck, state: Any) -> Iterator[Chunk]:
     finding = check()
     row = {
         "verdict": [str(finding.verdict)],
-        "words": [finding.found],
+        "words": [finding.words],
         "comparisons": [json.dumps([comparison.to_json() for comparison in finding.comparisons])],
     }
     yield Chunk({"done": 1}, {"finding": row}, 1, 1)
@@ -168,7 +169,7 @@ def conclude(spec: ClaimCheck, results: xr.DataTree) -> Conclusion:
     ]
     confirmed = finding.verdict is find(spec.claim).verdict
     return Conclusion(
-        answers, f"{spec.claim} {finding.verdict}: {finding.found}", numbers={"confirmed": int(confirmed)}
+        answers, f"{spec.claim} {finding.verdict}: {finding.words}", numbers={"confirmed": int(confirmed)}
     )
 
 

@@ -6,6 +6,9 @@ import importlib
 
 from cyclopts import App
 
+SHARED = {"sweep": "run", "report": "runs"}
+"""Commands that live in the module of another command."""
+
 GROUPS = ("runs", "recipes", "claims")
 """Commands with sub-commands: their module has an ``app``. The modules of the others have a function of their name."""
 
@@ -13,7 +16,7 @@ GROUPS = ("runs", "recipes", "claims")
 def build_app(name: str, meaning: str) -> App:
     """The command line with one command, ``name``; ``meaning`` is its line in the help."""
     app = App(name="phasecast", help_format="plaintext", version_flags=[], suppress_keyboard_interrupt=False)
-    module = importlib.import_module(f"phasecast.cli.{name}")
+    module = importlib.import_module(f"phasecast.cli.{SHARED.get(name, name)}")
     if name in GROUPS:
         module.app.help = meaning
         app.command(module.app)

@@ -87,7 +87,7 @@ def _command(name: str, form: Callable[..., Coefficient]) -> Callable[..., int]:
     return command
 
 
-def _kind(parameter: inspect.Parameter, annotation: Any) -> Any:
+def _kind(parameter: inspect.Parameter, annotation: object) -> inspect._ParameterKind:
     """Positional for a lone text such as a polynomial and for ``*monomials``, otherwise a flag."""
     if parameter.kind is parameter.VAR_POSITIONAL:
         return parameter.kind
@@ -95,12 +95,12 @@ def _kind(parameter: inspect.Parameter, annotation: Any) -> Any:
     return parameter.POSITIONAL_ONLY if lone_text else parameter.KEYWORD_ONLY
 
 
-def _bare(hint: Any) -> Any:
+def _bare(hint: object) -> object:
     """A type without ``| None``."""
     return next((part for part in typing.get_args(hint) if type(None) in typing.get_args(hint)), hint)
 
 
-def _read(reader: Callable[[Any], Any] | None, value: Any) -> Any:
+def _read(reader: Callable[[Any], object] | None, value: object) -> object:
     return value if reader is None or value is None else reader(value)
 
 

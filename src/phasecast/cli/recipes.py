@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json as jsonlib
-from typing import Any
 
 from cyclopts import App
 
@@ -62,7 +61,7 @@ def show(name: str, /, *, options: Common = Common()) -> int:
     return 0
 
 
-def _toml(value: Any) -> str:
+def _toml(value: object) -> str:
     if isinstance(value, tuple | list):
         return f"[{', '.join(map(_toml, value))}]"
     return jsonlib.dumps(value, ensure_ascii=False)

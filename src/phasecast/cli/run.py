@@ -1,11 +1,11 @@
-"""``phasecast run``: one run of a recipe, and what the other commands that compute runs share with it."""
+"""``phasecast run`` and ``phasecast sweep``: one run of a recipe or many, here or on a cluster."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
@@ -14,6 +14,7 @@ from phasecast.cli.output import emit, exit_code, interruption_as_json, table
 
 if TYPE_CHECKING:
     from phasecast.lab import Run, Sweep
+    from phasecast.lab.engines import Engine
 
 Recipe = Annotated[str, Parameter(help='a recipe, package.module:RECIPE, or a TOML file with recipe = "…" and [set]')]
 Settings = Annotated[Words, Parameter(name="--set", help="key=value …, fields that differ from their defaults")]
@@ -42,6 +43,59 @@ class Axes:
         Words, Parameter(name="--zip", help="key=value,value …, first with first, second with second")
     ] = None
     seeds: Annotated[str | None, Parameter(help="how many seeds, or a list like 3,5,8")] = None
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Where:
+    """Where the runs of a sweep are computed."""
+
+    engine: Annotated[Literal["local", "dask"], Parameter(help="processes on this machine, or dask")] = "local"
+    workers: Annotated[int | None, Parameter(help="processes on this machine; defaults to one per core")] = None
+    address: Annotated[str | None, Parameter(help="dask scheduler, tcp://host:port")] = None
+    cluster: Annotated[Path | None, Parameter(help="TOML file with a [slurm] table, for the dask engine")] = None
+
+
+def sweep(
+    recipe: Recipe,
+    /,
+    *,
+    settings: Settings = None,
+    axes: Axes = Axes(),
+    where: Where = Where(),
+    options: Computing = Computing(),
+) -> int:
+    from phasecast.lab import sweep as compute
+
+    _check(where, options)
+    plan = planned_runs(recipe, settings, axes)
+    engine = _engine(where, options.threads)
+    swept = compute(plan, engine=engine, store=options.store, checkpoint_every=options.checkpoint_every)
+    lines = [f"{run.id}  {run.status}" for run in swept.runs]
+    lines += [f"failed  {error}" for error in swept.errors]
+    lines += [f"{swept.id}: {len(swept.runs)} of {len(plan.specs)} runs finished"]
+    lines += [f"`phasecast report {swept.id}` writes a page"]
+    emit(swept.plain(), "\n".join(lines), options)
+    return exit_code(swept.status)
+
+
+def _check(where: Where, options: Computing) -> None:
+    from phasecast.core.errors import BadInput
+
+    if where.engine == "local" and (where.address or where.cluster):
+        raise BadInput("--address and --cluster need the dask engine", "add --engine dask")
+    if where.engine == "dask" and options.threads is not None:
+        raise BadInput("--threads needs the local engine", "start dask workers with one thread each")
+
+
+def _engine(where: Where, threads: int | None) -> Engine:
+    if where.engine == "local":
+        from phasecast.lab.engines.local import LocalEngine
+
+        return LocalEngine(where.workers, 1 if threads is None else threads)
+    from phasecast.lab.engines.dask import DaskEngine, read_cluster
+
+    return DaskEngine(where.address, read_cluster(where.cluster) if where.cluster else None, where.workers)
 
 
 def planned_runs(recipe: str, settings: Sequence[str] | None, axes: Axes = Axes()) -> Sweep:

@@ -1,15 +1,18 @@
-"""``phasecast runs``: what is in the store; show, resume, remove and export it."""
+"""``phasecast runs`` and ``phasecast report``: what is in the store; show, resume, remove, export, write its page."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import App, Parameter
 
 from phasecast.cli.options import Computing, Stored
 from phasecast.cli.output import emit, interruption_as_json, table
 from phasecast.cli.run import emit_run, pin_threads
+
+if TYPE_CHECKING:
+    from phasecast.lab import Store
 
 app = App(name="runs", help_format="plaintext", version_flags=[])
 
@@ -114,6 +117,23 @@ def export(run: Id, /, *, to: Annotated[
     return 0
 
 
+def report(run: str, /, *, options: Stored = Stored()) -> int:
+    """Write the page of a run or a sweep.
+
+    Parameters
+    ----------
+    run
+        the id of a run or a sweep, or the beginning of it
+    """
+    from phasecast.lab import Store, load
+    from phasecast.report import write, write_sweep
+
+    store = Store(options.store)
+    path = write_sweep(run, store) if run.startswith("sweep-") else write(load(run, store=store))
+    emit({"report": str(path)}, str(path), options)
+    return 0
+
+
 def _runs_table(rows: list[dict[str, Any]]) -> str:
     return table(
         ("run", "status", "done", "updated (UTC)", "conclusion"),
@@ -131,7 +151,7 @@ def _sweeps_table(sweeps: list[dict[str, Any]]) -> str:
     )
 
 
-def _show_sweep(identity: str, store: Any, options: Stored) -> int:
+def _show_sweep(identity: str, store: Store, options: Stored) -> int:
     from phasecast.lab.sweeps import recall
 
     facts, members = recall(identity, store)

@@ -1,6 +1,6 @@
-"""Results as JSON: once exactly (``encode``/``decode``), once plainly for other programs (``plain``).
+"""How do results become JSON? Exactly (``encode``/``decode``), or plainly for other programs (``plain``).
 
-The exact form keeps what JSON cannot say in one-key objects: ``{"$fraction": "7/2"}``, ``{"$float": "nan"}``,
+The exact form puts what JSON cannot express into one-key objects: ``{"$fraction": "7/2"}``, ``{"$float": "nan"}``,
 ``{"$array": …, "dtype": "float32", "shape": […]}``, ``{"$tuple": […]}``, ``{"$complex": […]}``; a dictionary
 with other than string keys, or with a key that starts with ``$``, becomes ``{"$dict": [[key, value], …]}``.
 """
@@ -15,11 +15,12 @@ from typing import Any
 import numpy as np
 
 from phasecast.core.errors import BadInput
+from phasecast.core.types import PyTree
 
 _ARRAY_KINDS = "biufcU"
 
 
-def encode(value: Any) -> Any:
+def encode(value: PyTree) -> Any:
     """A tree of JSON types from which :func:`decode` makes the same value again, bit for bit."""
     if value is None or (isinstance(value, bool | str) and not isinstance(value, Enum)):
         return value
@@ -51,8 +52,8 @@ def encode(value: Any) -> Any:
     )
 
 
-def decode(tree: Any) -> Any:
-    """The value that :func:`encode` was given."""
+def decode(tree: PyTree) -> Any:
+    """The value from which :func:`encode` made this tree."""
     if isinstance(tree, list):
         return [decode(item) for item in tree]
     if not isinstance(tree, dict):
@@ -72,7 +73,7 @@ def decode(tree: Any) -> Any:
     return {key: decode(item) for key, item in tree.items()}
 
 
-def plain(value: Any) -> Any:
+def plain(value: PyTree) -> Any:
     """JSON for other programs: arrays as lists, Fractions as ``"7/2"``, NaN and infinities as null."""
     if isinstance(value, Enum):
         return plain(value.value)

@@ -1,6 +1,6 @@
-"""Float64 where it is needed, without touching anybody's global setting.
+"""How to compute in float64 without changing a global setting?
 
-JAX computes in float32 unless told otherwise. ``float64()`` switches one thread of one process to double
+JAX computes in float32 by default. ``float64()`` switches one thread of one process to double
 precision for the length of a ``with`` block, outside every ``jit``; float32 code around it is not affected.
 """
 

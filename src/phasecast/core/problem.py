@@ -1,4 +1,4 @@
-"""The user's own learning problem: a loss, the parameters it was trained to, and the data."""
+"""What is a learning problem? A loss, the parameters it was trained to, and the data."""
 
 from __future__ import annotations
 
@@ -9,20 +9,21 @@ from typing import Any
 import numpy as np
 
 from phasecast.core.errors import BadInput
+from phasecast.core.types import Array, PyTree
 
 
 @dataclass(frozen=True)
 class Problem:
-    """What a factory returns and what the measuring functions take.
+    """What a factory returns and the measuring functions take.
 
     Parameters
     ----------
     loss: ``loss(params, data)``, the *mean* negative log-likelihood per term; without data, a population
         loss ``loss(params)``.
-    params: the point w* asked about: an array, or any tree (dict, list, tuple) of arrays.
+    params: the point w*: an array, or any tree (dict, list, tuple) of arrays.
     data: an array or a tree of arrays with one row per example; None for a population loss.
-    n: the number of terms in the mean; taken from the rows of ``data`` where it is not given.
-    name: what tables and figures call it.
+    n: the number of terms in the mean; defaults to the number of rows of ``data``.
+    name: its name in tables and figures.
 
     >>> Problem(lambda w: w[0] ** 2 * w[1] ** 4, np.zeros(2), name="x²y⁴").population
     True
@@ -50,23 +51,23 @@ class Problem:
         """Whether the loss is a population loss, without data."""
         return self.data is None
 
-    def value(self, params: Any) -> Any:
+    def value(self, params: PyTree) -> Array:
         """The mean loss at ``params`` over all the data."""
         return self.loss(params) if self.population else self.loss(params, self.data)
 
 
-def _rows(data: Any) -> int:
+def _rows(data: PyTree) -> int:
     lengths = {np.shape(leaf)[0] for leaf in _leaves(data) if np.ndim(leaf)}
     if len(lengths) != 1:
         raise BadInput(
             f"the arrays in data have {sorted(lengths) or 'no'} rows",
-            "give arrays with one row per example, or say n yourself",
+            "give arrays with one row per example, or give n",
         )
     return lengths.pop()
 
 
-def _leaves(tree: Any) -> list[Any]:
-    """The arrays in nested dicts, lists and tuples, found without waiting for JAX to be imported."""
+def _leaves(tree: PyTree) -> list[Any]:
+    """The arrays in nested dicts, lists and tuples, without importing JAX."""
     if isinstance(tree, dict):
         return [leaf for item in tree.values() for leaf in _leaves(item)]
     if isinstance(tree, list | tuple):

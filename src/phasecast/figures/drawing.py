@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from numpy.typing import ArrayLike
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")  # Okabe and Ito
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
@@ -25,16 +26,16 @@ def blank(rows: int = 1, columns: int = 1, *, width: float = 7.4, height: float 
 
 def points(
     axes: Axes,
-    x: Any,
-    y: Any,
-    error: Any = None,
+    x: ArrayLike,
+    y: ArrayLike,
+    error: ArrayLike | None = None,
     *,
     number: int,
     label: str = "",
-    hollow: Any = None,
+    hollow: ArrayLike | None = None,
     line: bool = True,
 ) -> None:
-    """Points with bars of one standard error in the colour of a number; hollow where ``hollow`` says."""
+    """Points with bars of one standard error, in the colour of a number; hollow where ``hollow`` is true."""
     x, y = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
     bars = np.zeros_like(y) if error is None else np.nan_to_num(np.asarray(error, dtype=float))
     empty = np.zeros(len(y), dtype=bool) if hollow is None else np.asarray(hollow, dtype=bool)

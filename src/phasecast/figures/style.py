@@ -1,4 +1,4 @@
-"""How figures look: legible at half width, safe for the colour-blind, at home on light and dark pages."""
+"""How do figures look? Legible at half width, colour-blind safe, and readable on light and dark pages."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from phasecast.core.errors import BadInput
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 INK = "#1b2a3c"  # text and axes; on a page it follows the page's own ink
 
@@ -40,7 +43,7 @@ def style() -> Iterator[None]:
         yield
 
 
-def to_svg(figure: Any, name: str) -> str:
+def to_svg(figure: Figure, name: str) -> str:
     """A figure as SVG text, the same for the same figure."""
     import matplotlib as mpl
 
@@ -57,10 +60,10 @@ def check_target(path: Path | None) -> None:
     if path.suffix not in (".svg", ".png", ".pdf"):
         raise BadInput(f"cannot draw to '{path.name}'", "use a name that ends in .svg, .png or .pdf")
     if not path.absolute().parent.is_dir():
-        raise BadInput(f"there is no folder {path.absolute().parent}", "make it first")
+        raise BadInput(f"there is no folder {path.absolute().parent}", "create it first")
 
 
-def draw(make: Callable[[], Any], path: Path, name: str) -> None:
+def draw(make: Callable[[], Figure], path: Path, name: str) -> None:
     """Write the figure that ``make`` returns to a file, in our style."""
     with style():
         figure = make()
@@ -74,7 +77,7 @@ def draw(make: Callable[[], Any], path: Path, name: str) -> None:
 
 
 def inline(svg: str, name: str, label: str) -> str:
-    """SVG to stand inside a page: its ids are its own, its ink is the page's, and it says what it shows."""
+    """SVG for a page: with ids of its own, in the text colour of the page, and with a label for screen readers."""
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
     svg = re.sub(r'\bid="([^"]+)"', rf'id="{name}-\1"', svg)
