@@ -88,7 +88,7 @@ def test_weights_come_from_files_that_cannot_run_code(tmp_path):
         ("objects.npz", "cannot be read"),
         ("other.npz", "has no 'layers.0'|has no 'w'"),
         ("shape.npz", r"shape \(3,\)"),
-        ("weights.pkl", "no .npz or .safetensors"),
+        ("weights.pkl", "not an .npz or .safetensors"),
     ):
         with pytest.raises(BadInput, match=words):
             load_weights(tmp_path / name, like)
