@@ -45,7 +45,7 @@ BUSY = Recipe(
     spec=Busy,
     work=work,
     layout=lambda spec: {"trace": Table("step", {"norm": ()})},
-    conclude=lambda spec, results: Conclusion({}),
+    conclude=lambda spec, results: Conclusion([]),
     figures=lambda spec, results: {},
 )
 

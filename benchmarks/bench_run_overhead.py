@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from phasecast.core import Comparison, Measurement, Prediction
-from phasecast.lab import Chunk, Conclusion, Recipe, Spec, Store, Table
+from phasecast.lab import Answer, Chunk, Conclusion, Recipe, Spec, Store, Table
 from phasecast.lab.runs import execute
 
 LIMIT = 0.050
@@ -27,7 +27,7 @@ EMPTY = Recipe(
     work=lambda spec, state: iter([Chunk({}, {"only": {"x": np.zeros(1)}}, 1, 1)]),
     layout=lambda spec: {"only": Table("row", {"x": ()})},
     conclude=lambda spec, results: Conclusion(
-        {"x": Comparison(Prediction(0.0), Measurement(float(results["only/x"].values[0]), 0.1))}
+        [Answer("x", Comparison(Prediction(0.0), Measurement(float(results["only/x"].values[0]), 0.1)))]
     ),
     figures=lambda spec, results: {},
 )

@@ -60,7 +60,7 @@ LONG_CHECKS = (
 @pytest.mark.parametrize("identity", sorted(set(ALL) - set(LONG_CHECKS)))
 def test_the_check_finds_what_we_say(identity, shared_store):
     verification = claims.verify(identity, store=shared_store, quiet=True)
-    assert verification.confirmed, verification.finding.found
+    assert verification.confirmed, verification.finding.words
 
 
 @pytest.mark.slow
@@ -68,7 +68,7 @@ def test_the_check_finds_what_we_say(identity, shared_store):
 @pytest.mark.parametrize("identity", LONG_CHECKS)
 def test_the_long_check_finds_what_we_say(identity, shared_store):
     verification = claims.verify(identity, store=shared_store, quiet=True)
-    assert verification.confirmed, verification.finding.found
+    assert verification.confirmed, verification.finding.words
 
 
 @pytest.mark.parametrize("identity", [name for name, claim in ALL.items() if claim.counterexample])

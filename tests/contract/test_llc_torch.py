@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import os
 import subprocess
 import sys
 
@@ -148,19 +149,25 @@ def test_other_weights_in_the_module_are_another_run(own):
 
 
 def test_the_command_takes_a_torch_factory(own):
+    import own_torch
+
     def phasecast(*words):
         return subprocess.run(
-            [sys.executable, "-m", "phasecast.cli", *words], capture_output=True, text=True, cwd=own, check=False
+            [sys.executable, "-m", "phasecast.cli", *words],
+            capture_output=True,
+            text=True,
+            cwd=own,
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+            check=False,
         )
 
     good = phasecast("llc", "own_torch:named", "--gamma", "5", "--target", "0.3", "--chains", "4", "--json")
     assert good.returncode == 0, good.stderr
     measured = json.loads(good.stdout)
     assert measured["name"] == "λ̂ of regression"
-    nbeta = 200 / np.log(200)
-    assert (
-        abs(measured["value"] - 2 * nbeta / (nbeta + 5)) < 4 * measured["error"] + 0.2
-    )  # the rows are not quite white
+    x, nbeta = own_torch.regression()[1][0].numpy(), 200 / np.log(200)
+    curvatures = nbeta * np.linalg.eigvalsh(x.T @ x / len(x))
+    assert abs(measured["value"] - (0.5 * curvatures / (curvatures + 5)).sum()) < 4 * measured["error"]
     for words in (["own_torch:wrong"], ["own_torch:named", "--sampler", "nuts", "--gamma", "1"]):
         bad = phasecast("llc", *words)
         assert bad.returncode == 2

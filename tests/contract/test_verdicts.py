@@ -30,7 +30,7 @@ def test_exact_numbers_decide_by_equality():
     assert exact_finding([("a", 3, 3), ("b", 4, 4)]).verdict is ClaimVerdict.HOLDS
     assert exact_finding([("a", 3, 3), ("b", 4, 5)]).verdict is ClaimVerdict.DOES_NOT_HOLD
     assert exact_finding([("a", 3, 2)], corrected=True).verdict is ClaimVerdict.HOLDS_CORRECTED
-    assert "a: printed 3, exact 2" in exact_finding([("a", 3, 2)]).found
+    assert "a: printed 3, exact 2" in exact_finding([("a", 3, 2)]).words
 
 
 def test_a_check_that_cannot_decide_leaves_a_claim_open():

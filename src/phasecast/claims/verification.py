@@ -150,7 +150,7 @@ def work(spec: ClaimCheck, state: PyTree) -> Iterator[Chunk]:
     finding = check()
     row = {
         "verdict": [str(finding.verdict)],
-        "words": [finding.found],
+        "words": [finding.words],
         "comparisons": [json.dumps([comparison.to_json() for comparison in finding.comparisons])],
     }
     yield Chunk({"done": 1}, {"finding": row}, 1, 1)
@@ -169,7 +169,7 @@ def conclude(spec: ClaimCheck, results: xr.DataTree) -> Conclusion:
     ]
     confirmed = finding.verdict is find(spec.claim).verdict
     return Conclusion(
-        answers, f"{spec.claim} {finding.verdict}: {finding.found}", numbers={"confirmed": int(confirmed)}
+        answers, f"{spec.claim} {finding.verdict}: {finding.words}", numbers={"confirmed": int(confirmed)}
     )
 
 

@@ -120,7 +120,7 @@ def _verify_one(claim: str, options: Stored) -> int:
     for comparison in verification.finding.comparisons:
         lines += ["", str(comparison)]
     outcome = "confirmed" if verification.confirmed else "NOT confirmed"
-    lines += ["", f"{outcome}: {verification.finding.verdict} ({verification.finding.found})"]
+    lines += ["", f"{outcome}: {verification.finding.verdict} ({verification.finding.words})"]
     emit(verification.plain(), "\n".join(lines), options)
     return 0 if verification.confirmed else 3
 

@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from phasecast.core.answers import Answers
 from phasecast.core.errors import BadInput
 from phasecast.core.results import Comparison
 
-LONGEST_COUNTEREXAMPLE = 10
+LONGEST_COUNTEREXAMPLE = 10  # lines: one look is enough to follow it
 
 
 class ClaimVerdict(StrEnum):
@@ -28,13 +29,13 @@ class Finding:
     """What one run of a check found: the verdict it supports, a sentence, and the comparisons behind it."""
 
     verdict: ClaimVerdict
-    found: str
+    words: str
     comparisons: tuple[Comparison, ...] = field(default=())
 
     def plain(self) -> dict[str, Any]:
         """The finding for other programs."""
         comparisons = [comparison.plain() for comparison in self.comparisons]
-        return {"verdict": str(self.verdict), "words": self.found, "comparisons": comparisons}
+        return {"verdict": str(self.verdict), "words": self.words, "comparisons": comparisons}
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ class RecipeCheck:
 
     recipe: str
     spec: Mapping[str, Any]
-    judge: Callable[[Any], Finding]
+    judge: Callable[[Answers], Finding]
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from phasecast.core.errors import BadInput, NewerVersion, OutsideRegime, Refused
 
 Value = Fraction | float | int | np.ndarray
 
-_FORMAT = 1
+_FORMAT = 1  # of the JSON of results; raised when an older phasecast could not read it
 
 NOT_STORED = {"stored": False}
 """Metadata of a field that a result keeps in memory and leaves out of its JSON."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import importlib
 import math
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -19,7 +18,7 @@ from numpy.typing import ArrayLike
 from phasecast.core import codec, user_code
 from phasecast.core.answers import Answer, Answers
 from phasecast.core.errors import BadInput, unknown
-from phasecast.core.results import Comparison, Measurement, Prediction, Result, Status, show
+from phasecast.core.results import Comparison, Measurement, Prediction, Status, show
 from phasecast.lab import fingerprint
 from phasecast.lab.spec import Spec
 from phasecast.lab.tables import Rows, Table
@@ -87,17 +86,17 @@ class Conclusion:
     ``numbers`` are read directly from the results (a step, an accuracy); None if there is no such number.
     """
 
-    answers: Any
+    answers: Answers
     sentence: str = ""
     numbers: Mapping[str, float | int | None] = field(default_factory=dict)
 
     def __init__(
         self,
-        answers: Iterable[Answer] | Mapping[str, Result],
+        answers: Iterable[Answer],
         sentence: str = "",
         numbers: Mapping[str, float | int | None] | None = None,
     ):
-        object.__setattr__(self, "answers", _as_answers(answers))
+        object.__setattr__(self, "answers", Answers(answers))
         object.__setattr__(self, "sentence", sentence)
         object.__setattr__(self, "numbers", dict(numbers or {}))
 
@@ -120,38 +119,6 @@ class Conclusion:
             "answers": [answer.plain() for answer in self.answers],
             "numbers": {name: codec.plain(number) for name, number in self.numbers.items()},
         }
-
-
-def _as_answers(answers: Iterable[Answer] | Mapping[str, Result]) -> Answers:
-    if isinstance(answers, Mapping):
-        return LabelledAnswers(
-            Answer(_slug(str(label)), result, str(label), {"label": str(label)})
-            for label, result in dict(answers).items()  # pyright: ignore
-        )
-    return LabelledAnswers(answers)
-
-
-def _slug(label: str) -> str:
-    return "-".join(re.findall(r"[a-z0-9]+", label.lower())) or "answer"
-
-
-class LabelledAnswers(Answers):
-    def items(self):
-        return [(answer.shown, answer.result) for answer in self]
-
-    def values(self):
-        return [answer.result for answer in self]
-
-    def keys(self):
-        return [answer.shown for answer in self]
-
-    def __getitem__(self, index):  # pyright: ignore
-        if isinstance(index, str):
-            return dict(self.items())[index]
-        return super().__getitem__(index)
-
-    def __contains__(self, value):
-        return value in self.keys() if isinstance(value, str) else super().__contains__(value)
 
 
 @dataclass(frozen=True)

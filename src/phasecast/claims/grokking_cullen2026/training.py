@@ -130,7 +130,7 @@ def _check_remark_5_4() -> Finding:
         inputs, targets = modular_table(p)
         point = fourier_solution(p, 4)
         width = point["V"].shape[1]
-        left = float(np.abs(centred(quadratic_network(point, inputs) - targets)).max())
+        left = float(np.abs(centred(np.asarray(quadratic_network(point, inputs)) - targets)).max())
         fewer &= width < 2 * p - 1 and left < POLICY.rounding
         words.append(f"p = {p}: {width} units leave {left:.1g}")
     return finding("; ".join(words), printed=not fewer, corrected=fewer)
