@@ -19,7 +19,14 @@ from phasecast.features.curvature.wide_first_step import wide_step_laws
 from phasecast.features.hessian_spectrum import hessian_spectrum
 from phasecast.features.setting.network import Network
 from phasecast.features.setting.target import target
-from phasecast.features.simulation.descent import descend, draw_data, lowest_curvatures, over_draws, simulate, walk
+from phasecast.features.simulation.descent import (
+    descend,
+    draw_data,
+    lowest_curvatures,
+    over_draws,
+    simulate_descent,
+    walk,
+)
 from phasecast.features.threshold import threshold
 
 pytestmark = pytest.mark.bare
@@ -50,7 +57,7 @@ def limit(network, one, delta, lr, steps, looks, seeds=4, **more):
 @pytest.mark.slow
 def test_losses_and_norms_of_descent_at_d_800_are_those_of_the_limit():
     """Within 3 standard errors at t = 0…20; the test loss has a finite-size part of its own, |overlap|² ~ e^{ct}/d."""
-    found = simulate(PSEUDO, RETRIEVAL, 8.0, 0.5, 20, dimension=800, seeds=8, record=LOOKS)
+    found = simulate_descent(PSEUDO, RETRIEVAL, 8.0, 0.5, 20, dimension=800, seeds=8, record=LOOKS)
     theory = limit(PSEUDO, RETRIEVAL, 8.0, 0.5, 20, LOOKS)
     assert np.all(distances(found["train"], theory["train"]) < 3)
     assert np.all(distances(found["test"], theory["test"]) < 3)
@@ -77,7 +84,7 @@ def test_weights_at_two_times_have_the_inner_products_of_the_limit():
 
 def test_an_easy_direction_is_learned_as_fast_as_the_limit_says():
     one = target("z1 + z2 + z1*z2")
-    found = simulate(PSEUDO, one, 6.0, 0.4, 10, dimension=600, seeds=8, record=(0, 1, 4, 10))
+    found = simulate_descent(PSEUDO, one, 6.0, 0.4, 10, dimension=600, seeds=8, record=(0, 1, 4, 10))
     theory = limit(PSEUDO, one, 6.0, 0.4, 10, (0, 1, 4, 10))
     assert np.all(distances(found["overlap"], theory["overlap"])[1:] < 3.5)
     assert np.all(distances(found["train"], theory["train"]) < 3)
@@ -89,7 +96,7 @@ def test_an_easy_direction_is_learned_as_fast_as_the_limit_says():
 @pytest.mark.parametrize(("width", "a"), [(2, (1.0, -0.5)), (3, (1.0, 1.0, -1.0))])
 def test_a_few_units_follow_the_matrix_equations(width, a):
     network = Network("gelu", "square", width=width, a=a, b=0.3)
-    found = simulate(network, target("tanh(z)**2"), 4.0, 1.5, 12, dimension=800, seeds=8, record=(0, 1, 4, 12))
+    found = simulate_descent(network, target("tanh(z)**2"), 4.0, 1.5, 12, dimension=800, seeds=8, record=(0, 1, 4, 12))
     theory = limit(network, target("tanh(z)**2"), 4.0, 1.5, 12, (0, 1, 4, 12), samples=10_000)
     assert np.all(distances(found["train"], theory["train"]) < 3)
     assert np.all(distances(found["test"], theory["test"], floor=1 / 800) < 3)

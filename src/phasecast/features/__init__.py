@@ -20,7 +20,7 @@ from phasecast.features.simulation.descent import (
     draw_data,
     lowest_curvatures,
     over_draws,
-    simulate,
+    simulate_descent as simulate,
 )
 from phasecast.features.simulation.success import finite_size, half_success, successes
 from phasecast.features.threshold import threshold

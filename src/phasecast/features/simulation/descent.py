@@ -173,7 +173,7 @@ def walk(data: Data, lr: float, steps: int, *, project: bool = False) -> Iterato
                 theta *= np.float32(data.network.initial_norm) / np.linalg.norm(theta, axis=0)
 
 
-def simulate(
+def simulate_descent(
     network: Network,
     target: str | Target,
     delta: float,
