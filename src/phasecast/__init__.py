@@ -28,7 +28,7 @@ if TYPE_CHECKING:
         torch,
     )
     from phasecast.coefficients.llc.estimate import llc
-    from phasecast.coefficients.llc.free_energy import local_free_energy
+    from phasecast.coefficients.llc.local_free_energy import local_free_energy
     from phasecast.coefficients.llc.result import LLC
     from phasecast.coefficients.llc.sweep import llc_sweep
     from phasecast.coefficients.llc.trajectory import llc_trajectory
@@ -43,7 +43,7 @@ _WHERE = {
     "llc": "phasecast.coefficients.llc.estimate",
     "llc_sweep": "phasecast.coefficients.llc.sweep",
     "llc_trajectory": "phasecast.coefficients.llc.trajectory",
-    "local_free_energy": "phasecast.coefficients.llc.free_energy",
+    "local_free_energy": "phasecast.coefficients.llc.local_free_energy",
     "Comparison": "phasecast.core",
     "Measurement": "phasecast.core",
     "Prediction": "phasecast.core",

@@ -8,9 +8,9 @@ from scipy.special import erf
 
 from phasecast.core.errors import BadInput
 from phasecast.core.results import Status
+from phasecast.online.curve_result import mean_curve
 from phasecast.online.dynamics import solve
 from phasecast.online.feature_scaling import rotated_floor
-from phasecast.online.learning_curve import mean_curve
 from phasecast.online.linear import sgd_curve, small_rate_curve
 from phasecast.online.order_parameters import OrderParameters, draw_weights
 from phasecast.online.sgd import load_data, simulate, simulate_data

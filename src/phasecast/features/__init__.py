@@ -20,6 +20,8 @@ from phasecast.features.simulation.descent import (
     draw_data,
     lowest_curvatures,
     over_draws,
+)
+from phasecast.features.simulation.descent import (
     simulate_descent as simulate,
 )
 from phasecast.features.simulation.success import finite_size, half_success, successes

@@ -8,6 +8,7 @@ from phasecast.online.asymptotic_decay import (
     scaling_exponent,
 )
 from phasecast.online.curve import Forecast, curve
+from phasecast.online.curve_result import Curve, mean_curve
 from phasecast.online.dynamics import generalisation_error, solve, solve_many
 from phasecast.online.feature_scaling import (
     feature_floor,
@@ -16,7 +17,6 @@ from phasecast.online.feature_scaling import (
     rotated_curve,
     rotated_floor,
 )
-from phasecast.online.learning_curve import Curve, mean_curve
 from phasecast.online.linear import (
     general_curve,
     linear_curve,

@@ -26,8 +26,8 @@ from phasecast.core.policy import Policy, rule
 from phasecast.core.precision import float64
 from phasecast.core.results import Prediction
 from phasecast.core.types import Array
+from phasecast.online.curve_result import check_alphas
 from phasecast.online.dynamics import generalisation_error, overlap_rates
-from phasecast.online.learning_curve import check_alphas
 from phasecast.online.order_parameters import OrderParameters
 from phasecast.online.spectrum import Spectrum
 

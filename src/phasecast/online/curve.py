@@ -14,9 +14,9 @@ from phasecast.core.errors import BadInput, whole_number
 from phasecast.core.policy import Policy, rule
 from phasecast.core.results import Status, show
 from phasecast.online.asymptotic_decay import asymptotic_rates, max_learning_rate, scaling_exponent
+from phasecast.online.curve_result import Curve, check_alphas, mean_curve
 from phasecast.online.dynamics import ACTIVATIONS, Activation, solve_many
 from phasecast.online.dynamics import POLICY as SOLVER_POLICY
-from phasecast.online.learning_curve import Curve, check_alphas, mean_curve
 from phasecast.online.linear import sgd_stability_limit, stability_limit
 from phasecast.online.order_parameters import OrderParameters
 from phasecast.online.plateau import escape_time, plateau

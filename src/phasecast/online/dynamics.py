@@ -31,8 +31,8 @@ from phasecast.core.policy import Policy, rule
 from phasecast.core.precision import float64
 from phasecast.core.results import Status
 from phasecast.core.types import Array
+from phasecast.online.curve_result import Curve, check_alphas
 from phasecast.online.erf_averages import i4_contraction
-from phasecast.online.learning_curve import Curve, check_alphas
 from phasecast.online.order_parameters import OrderParameters
 from phasecast.online.spectrum import Spectrum
 

@@ -14,7 +14,7 @@ from scipy.special import gamma, gammainc, gammaincc
 
 from phasecast.core.errors import BadInput, whole_number
 from phasecast.core.results import Prediction
-from phasecast.online.learning_curve import Curve, check_alphas
+from phasecast.online.curve_result import Curve, check_alphas
 from phasecast.online.linear import SOURCE, check_rate, closed_curve, count_trained, initial_variance
 from phasecast.online.spectrum import Spectrum
 

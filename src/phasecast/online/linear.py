@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 
 from phasecast.core.errors import BadInput, whole_number
 from phasecast.core.results import Prediction
-from phasecast.online.learning_curve import Curve, check_alphas
+from phasecast.online.curve_result import Curve, check_alphas
 from phasecast.online.spectrum import Spectrum
 
 SOURCE = "Worschech & Rosenow 2024"

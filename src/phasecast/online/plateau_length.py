@@ -24,8 +24,8 @@ import numpy as np
 
 from phasecast.core.errors import BadInput
 from phasecast.core.policy import Policy, rule
+from phasecast.online.curve_result import Curve
 from phasecast.online.dynamics import solve
-from phasecast.online.learning_curve import Curve
 from phasecast.online.order_parameters import OrderParameters
 from phasecast.online.plateau import plateau, response
 from phasecast.online.spectrum import Spectrum

@@ -25,8 +25,8 @@ from phasecast.core.policy import Policy, rule
 from phasecast.core.precision import float64
 from phasecast.core.results import Status
 from phasecast.core.types import Array, Key
+from phasecast.online.curve_result import Curve, check_alphas
 from phasecast.online.dynamics import ACTIVATIONS, Activation, generalisation_error
-from phasecast.online.learning_curve import Curve, check_alphas
 from phasecast.online.order_parameters import Moments, draw_weights
 from phasecast.online.spectrum import Spectrum
 

@@ -58,7 +58,7 @@ def judge_bias(plan: Plan, value: float, bias: float, error: float, always: bool
     """What a fixed step does to λ̂; ``always`` states the bias even where it is small."""
     verdict, policy = Judgement(), plan.policy
     sentence = f"the step size biases λ̂ by about {bias:.3g} ± {error:.2g} (measured at half the step)"
-    if abs(bias) > max(2 * error, policy.large_bias * abs(value)):
+    if abs(bias) > max(policy.bias_errors * error, policy.large_bias * abs(value)):
         verdict.refusals.append(f"{sentence}: use a smaller step")
     elif always or abs(bias) > policy.small_bias * abs(value) or error > policy.large_bias * abs(value):
         verdict.warnings.append(sentence)

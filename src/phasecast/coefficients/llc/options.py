@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from phasecast.core.errors import BadInput, unknown, whole_number
 from phasecast.sampling import KERNELS, Fixed, Kernel
 from phasecast.sampling.backends.protocol import Minibatch
-from phasecast.sampling.kernels.fixed_step import FIXED_KERNELS
+from phasecast.sampling.kernels.fixed_run import FIXED_KERNELS
 
 STORABLE_KERNELS = ("hmc", "mala", "langevin", "sgld", "rmsprop-sgld", "sgnht")
 """Kernels whose state is plain arrays, so that a run can be stored; those of blackjax have states of their own."""

@@ -106,6 +106,7 @@ class LLCPolicy(Policy):
     small_gap: float = rule(0.02, "chosen: as large as the default target")
     large_bias: float = rule(0.05, "chosen: share of λ̂ that a fixed step may bias it by")
     small_bias: float = rule(0.01, "chosen: half the default target")
+    bias_errors: float = rule(2.0, "standard errors: a smaller bias is not told from 0 at 95%")
     large_stein: float = rule(4.0, "standard errors: one false alarm in 16,000")
     small_stein: float = rule(0.01, "share of d: below, a significant bias does not matter")
     no_plateau: float = rule(0.1, "chosen: relative change of λ̂ per decade of nβ that is too much for a limit")
