@@ -1,4 +1,4 @@
-"""The same seeds give the numbers that were written down before the modules were moved."""
+"""The same seeds give the numbers of release 0.1.0."""
 
 from __future__ import annotations
 

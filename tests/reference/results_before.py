@@ -1,9 +1,8 @@
-"""Which numbers did the library give before its modules were moved? Fifteen results with fixed seeds, as JSON.
+"""Which numbers did release 0.1.0 give? Eighteen results with fixed seeds, as JSON.
 
     python tests/reference/results_before.py > tests/reference/results_before.json
 
-wrote the file at commit c134237, the last one of the old layout; ``tests/contract/test_same_numbers.py`` computes the
-same results again. Floats are stored by ``float.hex``, fractions as text, so that nothing is lost by printing.
+wrote the file with release 0.1.0; ``tests/contract/test_same_numbers.py`` computes the same results again. Floats are stored by ``float.hex``, fractions as text, so that nothing is lost by printing.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ def rlct(
             f"the factory '{model}' returned a {type(pair).__name__}", "return (phasecast.posterior.Model, data)"
         )
     estimate = posterior.rlct(*pair, grid, **dataclasses.asdict(sampling))
-    return emit_result(estimate, options, figure=estimate.plot)
+    return emit_result(estimate, options, figure=estimate.figure)
 
 
 def _numbers(text: str) -> list[float] | str:

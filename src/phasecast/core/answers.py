@@ -47,6 +47,11 @@ class Answer:
             raise BadInput(f"invalid id of an answer '{self.id}'", "use lower-case words joined by hyphens")
 
     @property
+    def address(self) -> tuple[Any, ...]:
+        """Id and parameters: unique within a conclusion."""
+        return (self.id, *sorted(self.where.items()))
+
+    @property
     def measurement(self) -> Measurement | None:
         """The measurement in it, alone or compared."""
         compared = self.result.measurement if isinstance(self.result, Comparison) else self.result
@@ -73,7 +78,10 @@ class Answers(Sequence[Answer]):
 
     def __init__(self, answers: Iterable[Answer] = ()):
         self._answers = tuple(answers)
-        addresses = [(answer.id, *sorted(answer.where.items())) for answer in self._answers]
+        for answer in self._answers:
+            if not isinstance(answer, Answer):
+                raise BadInput(f"{answer!r} is not an Answer", "conclude with Answer(id, result, label, where)")
+        addresses = [answer.address for answer in self._answers]
         for address in addresses:
             if addresses.count(address) > 1:
                 raise BadInput(f"two answers have the address {address}", "give them parameters that differ")

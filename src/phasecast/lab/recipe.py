@@ -75,7 +75,7 @@ class Row:
             distance=distance,
             prediction=prediction,
             measurement=measurement,
-            address=(answer.id, *sorted(answer.where.items())),
+            address=answer.address,
         )
 
 

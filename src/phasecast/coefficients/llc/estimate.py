@@ -161,7 +161,7 @@ class Estimator:
         return self.levels[-1].value if self.levels else math.nan
 
     def conclude(self) -> LLC:
-        """The result so far, judged."""
+        """The result, judged; to be called when :meth:`advance` has returned False."""
         return self._conclude_schedule() if self._fixed is None else self._conclude_fixed()
 
     def _fixed_plan(self, fixed: Fixed, policy: LLCPolicy, gamma: float | None = None, chains: int = 0) -> Plan:

@@ -45,14 +45,19 @@ def local_free_energy(
     >>> bool(abs(basin.value - 1.5 * np.log(101)) < 4 * basin.error)
     True
     """
-    asked = LLCOptions(**options)
-    sampled = on_backend(as_problem(loss, params, data, asked.n), asked)
-    top = asked.nbeta if asked.nbeta is not None else sampled.n
+    for name in ("sampler", "max_grads"):
+        if name in options:
+            raise BadInput(
+                f"local_free_energy has no option {name}", "leave it out: the chains are HMC at every temperature"
+            )
+    settings = LLCOptions(**options)
+    sampled = on_backend(as_problem(loss, params, data, settings.n), settings)
+    top = settings.nbeta if settings.nbeta is not None else sampled.n
     if top is None:
         raise BadInput("a population loss has no n", "give nbeta")
-    if asked.gamma is None:
+    if settings.gamma is None:
         raise BadInput("the evidence of a basin needs a prior", "give gamma")
-    nbetas, levels = _temperatures(sampled.backend, asked, asked.gamma, float(top))
+    nbetas, levels = _temperatures(sampled.backend, settings, settings.gamma, float(top))
     values, errors = np.array([level.value for level in levels]), np.array([level.error for level in levels])
     integral, weights, quadrature = _integrate(np.log(nbetas), values)
     # below the lowest t the mean loss is still that of the lowest level: ∫₀ E dt = λ̂(low)

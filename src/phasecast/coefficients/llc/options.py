@@ -13,10 +13,8 @@ from phasecast.sampling import KERNELS, Fixed, Kernel
 from phasecast.sampling.backends.protocol import Minibatch
 from phasecast.sampling.kernels.fixed_run import FIXED_KERNELS
 
-STORABLE_KERNELS = ("hmc", "mala", "langevin", "sgld", "rmsprop-sgld", "sgnht")
-"""Kernels whose state is plain arrays, so that a run can be stored; those of blackjax have states of their own."""
-
 StorableSampler = Literal["auto", "hmc", "mala", "langevin", "sgld", "rmsprop-sgld", "sgnht"]
+"""Kernels whose state is plain arrays, so that a run can be stored; those of blackjax have states of their own."""
 
 
 class LLCOptions(BaseModel):

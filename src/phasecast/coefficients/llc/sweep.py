@@ -34,8 +34,11 @@ def llc_sweep(
     """λ̂ at every pair of nβ and γ; the other options are those of :func:`phasecast.llc`."""
     if not nbetas or not gammas:
         raise BadInput("there is nothing to sweep over", "give at least one nβ and one γ")
-    asked = LLCOptions(**options)
-    sampled = on_backend(as_problem(loss, params, data, asked.n), asked)
+    for name in ("nbeta", "gamma"):
+        if name in options:
+            raise BadInput(f"llc_sweep has no option {name}", f"list the values in {name}s")
+    settings = LLCOptions(**options)
+    sampled = on_backend(as_problem(loss, params, data, settings.n), settings)
 
     def at(nbeta: float, gamma: float) -> LLC:
         return Estimator(sampled, LLCOptions(**{**options, "nbeta": nbeta, "gamma": gamma})).run()

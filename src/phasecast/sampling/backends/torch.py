@@ -59,6 +59,8 @@ def torch_backend(
     names, moving = moving_parameters(module, only)
     check_batch(batch, None if data is None else len(data[0]))
     place = _device(device, next(iter(moving.values())).device)
+    if precision not in (None, "float32", "float64"):
+        raise BadInput(f"unknown precision '{precision}'", "use float32 or float64")
     size = sum(parameter.numel() for parameter in moving.values())
     double = (size <= LARGEST_DOUBLE) if precision is None else precision == "float64"
     dtype = torch.float64 if double and place.type != "mps" else torch.float32

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from phasecast.coefficients.llc.options import LLCOptions
+from phasecast.core.errors import BadInput
 from phasecast.grokking.networks import Network
 from phasecast.grokking.training import centred_loss
 from phasecast.sampling import Fixed
@@ -34,13 +35,14 @@ class CheckpointLLC:
         from phasecast.coefficients.llc.problems import Sampled
         from phasecast.sampling.backends.jax import jax_backend
 
+        if options.minibatch is not None or options.prior is not None or options.only is not None:
+            raise BadInput("λ̂ at a checkpoint uses all rows and all weights", "leave out minibatches, prior and only")
         if self._backend is None:
             network = self.network
             self._backend = jax_backend(
                 lambda params, data: centred_loss(network.apply(params, data[0]), data[1]),
                 params,
                 self.data,
-                batch=options.minibatch,
                 precision=self.precision,
             )
         return Estimator(Sampled(self._backend.moved_to(params), len(self.data[1]), ""), options).run()
