@@ -2,7 +2,8 @@
 
     python tests/reference/results_before.py > tests/reference/results_before.json
 
-wrote the file with release 0.1.0; ``tests/contract/test_same_numbers.py`` computes the same results again. Floats are stored by ``float.hex``, fractions as text, so that nothing is lost by printing.
+wrote the file with release 0.1.0; ``tests/contract/test_same_numbers.py`` computes the
+same results again. Floats are stored by ``float.hex``, fractions as text, so that nothing is lost by printing.
 """
 
 from __future__ import annotations
