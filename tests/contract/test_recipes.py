@@ -24,6 +24,7 @@ from phasecast.lab.runs import execute, identify
 from phasecast.lab.spec import make_spec, parse_assignments, parse_axes
 
 TINY = [
+    "claim-check",
     "feature-diagram",
     "feature-grokking",
     pytest.param("feature-overlap", marks=pytest.mark.bare),
@@ -109,7 +110,7 @@ def test_it_runs_and_concludes(tiny):
     assert tiny.run.status in ("ok", "warning", "refused")
     answers = tiny.run.conclusion().answers
     assert answers
-    assert all(isinstance(answer, Comparison | Measurement | Prediction) for answer in answers.values())
+    assert all(isinstance(answer.result, Comparison | Measurement | Prediction) for answer in answers)
     loaded = load(tiny.run.id, store=tiny.run.store)  # concludes from the stored arrays
     assert tiny.run.summary == json.loads(json.dumps(loaded.conclusion().summary()))
 

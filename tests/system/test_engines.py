@@ -207,7 +207,7 @@ def test_a_scheduler_that_does_not_answer_is_bad_input(tmp_path, monkeypatch):
 
 
 def test_engines_that_cannot_be_are_bad_input():
-    with pytest.raises(BadInput, match="one of --address and --cluster"):
+    with pytest.raises(BadInput, match="use --address or --cluster"):
         DaskEngine(address="tcp://127.0.0.1:9", slurm=Slurm(queue="q", jobs=1, memory="1GB", walltime="1:00:00"))
     with pytest.raises(BadInput, match="--workers"):
         LocalEngine(workers=0)

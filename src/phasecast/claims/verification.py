@@ -8,6 +8,7 @@ goes on where it stopped, and a second one computes nothing.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,9 +19,21 @@ from pydantic import Field, field_validator
 from phasecast.claims.registry import all_claims, check_of, find
 from phasecast.core.claim import Claim, ClaimVerdict, Finding, RecipeCheck
 from phasecast.core.errors import BadInput, PhasecastError, unknown
-from phasecast.core.results import Comparison, Result
+from phasecast.core.results import Comparison, Result, Verdict
 from phasecast.core.types import PyTree
-from phasecast.lab import Answer, Chunk, Conclusion, LocalEngine, Recipe, Run, Spec, Store, Table, find_recipe
+from phasecast.lab import (
+    Answer,
+    Captioned,
+    Chunk,
+    Conclusion,
+    LocalEngine,
+    Recipe,
+    Run,
+    Spec,
+    Store,
+    Table,
+    find_recipe,
+)
 from phasecast.lab.engines import Engine, RunTask
 from phasecast.lab.progress import show_progress
 from phasecast.lab.provenance import provenance
@@ -173,6 +186,27 @@ def conclude(spec: ClaimCheck, results: xr.DataTree) -> Conclusion:
     )
 
 
+def figures(spec: ClaimCheck, results: xr.DataTree) -> Mapping[str, Captioned]:
+    """The distance of every comparison from its prediction, beside the band that counts as agreement."""
+    from phasecast.figures.drawing import COLOURS, blank
+
+    comparisons = [one for one in _stored_finding(results).comparisons if math.isfinite(one.largest_distance)]
+    if not comparisons:
+        return {}
+    figure, axes = blank(height=0.9 + 0.3 * len(comparisons))
+    panel = axes[0, 0]
+    for row, comparison in enumerate(comparisons):
+        colour = COLOURS[1 if comparison.verdict is Verdict.DIFFERS else 0]
+        panel.plot(comparison.largest_distance, -row, "o", color=colour)
+    panel.axvspan(-comparisons[0].tolerance, comparisons[0].tolerance, color="#999999", alpha=0.2, lw=0)
+    panel.axvline(0, color="#666666", ls="--", lw=1)
+    panel.set_xscale("symlog", linthresh=10)
+    panel.set_yticks([-row for row in range(len(comparisons))], [one.name or "comparison" for one in comparisons])
+    panel.set_xlabel("measured − predicted, in combined errors")
+    caption = "Every comparison of the check; grey: within the tolerance; orange: differs."
+    return {"comparisons": Captioned(figure, caption)}
+
+
 def _stored_finding(results: xr.DataTree) -> Finding:
     table = results["finding"].to_dataset()
     texts: Sequence[str] = json.loads(str(table["comparisons"].values[0]))
@@ -192,5 +226,6 @@ RECIPE = Recipe(
     work=work,
     layout=layout,
     conclude=conclude,
-    tiny={"claim": "grokking/kl-entropy"},
+    figures=figures,
+    tiny={"claim": "survey/lambda-is-min"},
 )
