@@ -221,7 +221,11 @@ def _jacobian(f: Callable[[PyTree, PyTree], Array], params: PyTree, inputs: PyTr
     with float64():
         flat, unravel = ravel_pytree(jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype=float), params))
         examples = jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype=float), inputs)
-        outputs, jacobian = f(unravel(flat), examples), jax.jacfwd(lambda w: f(unravel(w), examples))(flat)
-        if outputs.ndim == 0:
+        derivative = jax.jacfwd(lambda w: f(unravel(w), examples))
+        try:
+            jacobian = jax.jit(derivative)(flat)  # one program: compiling operation by operation costs ten times more
+        except (jax.errors.ConcretizationTypeError, jax.errors.TracerArrayConversionError):
+            jacobian = derivative(flat)  # a function that looks at its values
+        if jacobian.ndim == 1:
             raise BadInput("the function returns one number", "return one row of outputs per input")
-        return np.asarray(jacobian).reshape(outputs.shape[0], -1, flat.size)
+        return np.asarray(jacobian).reshape(jacobian.shape[0], -1, flat.size)
