@@ -86,12 +86,15 @@ def test_bad_input_is_one_line_and_exit_code_2(command, change, words):
 @pytest.mark.slow
 @pytest.mark.parametrize("order", [1, 2])
 def test_what_diverges_is_printed_as_refused(command, order):
-    """For other numbers of students than teachers no limit is known beforehand; ε itself stays bounded."""
+    """For other numbers of students than teachers no limit is known beforehand; ε itself stays bounded.
+
+    The equations to first order do not see it: their ε falls to nothing, which is why the second order is asked too.
+    """
     setting = ("--students", 3, "--teachers", 2, *SETTING[:4], "--lr", 40, *SETTING[6:-1], "1:60:5", "--order", order)
     code, out, _ = command("curve", *setting, "--json")
     found = json.loads(out)
     assert code == 3
     assert found["status"] == "refused"
     assert found["value"] is None
-    assert found["estimate"][-1] > 1e-3
+    assert (found["estimate"][-1] > 1e-3) == (order == 2)
     assert "weights run away" in found["reasons"][0]
