@@ -174,6 +174,7 @@ def test_reference_thresholds_after_some_steps():
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_the_end_of_training_by_the_fixed_point_and_by_descent():
     """Softplus settles: the fixed point has the threshold, and no outlier at δ = 12; GeLU does not settle."""
     found = features.threshold("minimum(z**2, 3)", "softplus", "square", time=math.inf, delta=12.0, up_to=32.0)
