@@ -202,6 +202,8 @@ def figures(spec: ClaimCheck, results: xr.DataTree) -> Mapping[str, Captioned]:
     panel.axvline(0, color="#666666", ls="--", lw=1)
     panel.set_xscale("symlog", linthresh=10)
     panel.set_yticks([-row for row in range(len(comparisons))], [one.name or "comparison" for one in comparisons])
+    panel.set_ylim(0.5 - len(comparisons), 0.5)
+    panel.margins(x=0.08)
     panel.set_xlabel("measured − predicted, in combined errors")
     caption = "Every comparison of the check; grey: within the tolerance; orange: differs."
     return {"comparisons": Captioned(figure, caption)}
