@@ -185,7 +185,7 @@ class TorchBackend:
         Compiled again only where buffers or frozen parameters differ, as those of batch norm do.
         """
         state = params.state_dict() if isinstance(params, nn.Module) else params
-        state = {name.removeprefix("_orig_mod."): value for name, value in state.items()}
+        state = {name.replace("_orig_mod.", ""): value for name, value in state.items()}
         centre = self._loss.centre_of(state)
         loss, gradients = self._loss.with_fixed(state), self._gradients
         before = gradients.spent
@@ -207,6 +207,7 @@ class TorchBackend:
         return other
 
     def __getstate__(self) -> dict[str, Any]:
+        self._loss.put_first()
         try:
             pickle.dumps((self._loss.module, self._loss.loss))
         except Exception as error:  # a lambda, or a class inside a function
@@ -285,10 +286,10 @@ class TorchBackend:
             return _rest(state), {name: torch.stack(values).cpu().numpy() for name, values in observed.items()}
 
     def evaluate(self, offsets: Array) -> tuple[np.ndarray, np.ndarray]:
-        """L − L* and ∇L over all the data at offsets (chains, size)."""
+        """L − L* and ∇L over all the data at offsets (chains, size), as float64 for whatever is computed from them."""
         with torch.no_grad():
             loss, slope = self._evaluate(torch.as_tensor(offsets).to(self.device, self._loss.dtype), None)
-            return loss.cpu().numpy(), slope.cpu().numpy()
+            return loss.double().cpu().numpy(), slope.double().cpu().numpy()
 
     def of_rows(self, row_losses: Callable[..., Any], offsets: Array) -> np.ndarray:
         """``row_losses(outputs, targets)``, the loss of each row or of each of its tokens, at offsets (chains, size):

@@ -163,7 +163,7 @@ class ModuleLoss:
         given = {name: torch.as_tensor(state[name]).to(own) for name, own in self._fixed.items() if name in state}
         if all(torch.equal(value, self._fixed[name]) for name, value in given.items()):
             return self
-        self._put_first()
+        self.put_first()
         module = copy.deepcopy(self.module)
         module.load_state_dict(given, strict=False)
         data = None if self.data is None else Examples(self.data, self.layout)
@@ -172,10 +172,11 @@ class ModuleLoss:
         return other
 
     def __getstate__(self) -> dict[str, Any]:
-        self._put_first()  # what vmap left in the module cannot be pickled
+        self.put_first()  # what vmap left in the module cannot be pickled
         return self.__dict__
 
-    def _put_first(self) -> None:
+    def put_first(self) -> None:
+        """Put the parameters of ``first`` into the module."""
         self._put([nn.Parameter(part, requires_grad=False) for part in self.parts(self.first.clone())])
 
     def _put(self, parts: list[Tensor]) -> None:

@@ -87,6 +87,7 @@ def _candidates(loss: ModuleLoss, data: tuple[Tensor, ...]) -> Iterator[Tensor |
     wholes: list[Tensor] = []
     if labels is not None:
         wholes += [labels != value for value in _ignored(labels)]
+        wholes += [(labels != NOT_COUNTED) & (labels != value) for value in _ignored(labels) if value != NOT_COUNTED]
     counted = labels != NOT_COUNTED if labels is not None else None
     for mask in masks:
         if counted is not None and counted.shape == mask.shape:
