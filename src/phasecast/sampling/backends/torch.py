@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from phasecast.core.errors import BadInput
 from phasecast.sampling.backends.protocol import LARGEST_DOUBLE, Minibatch, check_batch
+from phasecast.sampling.backends.selection import Only
 from phasecast.sampling.backends.torch_data import read_examples
 from phasecast.sampling.backends.torch_gradients import Gradients, SequentialChains
 from phasecast.sampling.backends.torch_module import (
@@ -46,7 +47,7 @@ def torch_backend(
     data: Any = None,
     *,
     decay: float = 0.0,
-    only: str | None = None,
+    only: Only = None,
     batch: Minibatch | None = None,
     precision: str | None = None,
     nbeta: Callable[[int | None], float] | None = None,
@@ -61,7 +62,7 @@ def torch_backend(
     data: what :func:`~phasecast.sampling.backends.torch_data.read_examples` reads; None for a population loss,
         ``loss(module())``.
     decay: the coefficient s of a training-time L2 term s/2 |w|² that is sampled along with the loss.
-    only: a pattern for the names of the parameters to move (``"layers.0.*"``); the others stay where they are.
+    only: which parameters move, as patterns for names (``"layers.0.*"``) or masks; the others stay where they are.
     batch: the minibatches of gradients; None for gradients of all rows.
     precision: "float64" or "float32"; by default that of the module (float32 for anything shorter), and float64 where
         ``nbeta`` times the loss at w* is so large that rounding in float32 would be seen in λ̂.
@@ -77,14 +78,14 @@ def torch_backend(
         raise BadInput("loss is a NoneType, and there is no data", "give loss(outputs)")
     in_training = differs_in_training(module)
     module = uncompiled(module)
-    names, moving = moving_parameters(module, only)
+    names, moving, entries = moving_parameters(module, only)
     check_batch(batch, None if examples is None else len(examples))
     place = _device(device, next(iter(moving.values())).device)
     if precision not in (None, "float32", "float64"):
         raise BadInput(f"unknown precision '{precision}'", "use float32 or float64")
 
     def in_precision(dtype: torch.dtype) -> tuple[ModuleLoss, Probe]:
-        owned = ModuleLoss(module, loss, examples, list(moving), place, dtype)
+        owned = ModuleLoss(module, loss, examples, entries, place, dtype)
         return owned, look(owned)
 
     owned, probe = _precise_enough(in_precision, precision, nbeta, next(iter(moving.values())).dtype, place)

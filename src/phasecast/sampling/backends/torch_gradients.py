@@ -214,7 +214,7 @@ class Gradients:
             else:
                 value = torch.func.vmap(self.loss, in_dims=(0, 0 if own else None))(parts, data)
             slopes = torch.autograd.grad(value.sum(), parts, allow_unused=True, materialize_grads=True)
-        return value.detach(), torch.cat([slope.reshape(len(positions), -1) for slope in slopes], dim=-1)
+        return value.detach(), self.loss.flat([slope.reshape(len(positions), -1) for slope in slopes])
 
     def _count(self, chains: int, data: Rows, own: bool) -> None:
         """Note a cost of gradients of these rows."""
