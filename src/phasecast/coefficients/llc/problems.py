@@ -82,6 +82,12 @@ class Sampled:
     backend: Backend
     n: int | None
     name: str
+    notes: tuple[str, ...] = ()
+
+    @property
+    def setup_gradients(self) -> float:
+        """What it took to make, in gradients over all rows."""
+        return float(getattr(self.backend, "setup_gradients", 1.0))
 
 
 def on_backend(problem: Problem | TorchProblem, options: LLCOptions, *, device: Any = None) -> Sampled:

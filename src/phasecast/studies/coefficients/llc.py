@@ -46,8 +46,11 @@ class LocalCoefficient(Spec, LLCOptions):
         description="weights along a training, .npz, .safetensors or (PyTorch) .pt; [] for the problem's own",
     )
     sampler: StorableSampler = Field(default="auto", description="how the chains move")  # pyright: ignore[reportIncompatibleVariableOverride]
-    chains: int = Field(default=8, ge=1, le=256, description="number of chains, at most; large models need fewer")
-    target: float = Field(default=0.02, gt=0, lt=1, description="standard error to reach, relative to λ̂")
+    chains: int | None = Field(default=None, ge=1, le=256, description="number of chains; defaults to 1 to 8 by size")
+    target: float = Field(default=0.05, gt=0, lt=1, description="standard error to reach, relative to λ̂")
+    seconds: float | None = Field(
+        default=None, gt=0, description="time for each checkpoint; with a limit the answer depends on the machine"
+    )
 
 
 def work(spec: LocalCoefficient, state: Any) -> Iterator[Chunk]:
