@@ -47,7 +47,7 @@ def judge_levels(plan: Plan, levels: list[Level], value: float, error: float, ga
         )
     elif gap > policy.small_gap * max(abs(value), above):
         verdict.warnings.append(
-            f"w* is not a minimum, descent lowers nβL by {gap:.3g}: λ̂ is relative to L(w*), value_min to the lowest loss"
+            f"w* is not a minimum (descent lowers nβL by {gap:.3g}): λ̂ is relative to L(w*), value_min to the minimum"
         )
     for level in levels:
         verdict.refusals += _against_level(plan, level)

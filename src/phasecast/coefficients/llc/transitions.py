@@ -18,7 +18,7 @@ LARGE = 0.1  # chosen: share of the range of λ̂; less is a drift
 
 @dataclass(frozen=True)
 class LLCTransition:
-    """λ̂ changes by ``change`` ± ``error``; half of it is done at ``middle``, between the steps ``begin`` and ``end``."""
+    """λ̂ changes by ``change`` ± ``error`` between the steps ``begin`` and ``end``; half of it is done at ``middle``."""
 
     begin: float
     end: float
