@@ -287,7 +287,7 @@ class Estimator:
                 notes.append(f"sampling ended at γ = {main.tuning.gamma:.3g}, before γ = {plan.gamma:.3g}")
         if plan.batch is not None:
             diagnostics |= {"batch": plan.batch, "bias_bound": last.heating}
-        verdict = judge_levels(plan, [level for level in judged if level.steps], value, error, gap)
+        verdict = judge_levels(plan, judged, value, error, gap)
         cause = self._ended_by or f"the budget of {plan.budget:.3g} gradients"
         budget = judge_budget(plan, last, last.scale, error, cause)
         verdict = Judgement(verdict.refusals + budget.refusals, notes + verdict.warnings + budget.warnings)

@@ -32,11 +32,11 @@ class Judgement:
 def judge_levels(plan: Plan, levels: list[Level], value: float, error: float, gap: float) -> Judgement:
     """What speaks against λ̂ = ``value``, sampled at these levels; ``gap`` is what descent from w* gains."""
     verdict, policy = Judgement(), plan.policy
-    if levels[-1].phase is LevelPhase.BROKEN:
+    if any(level.phase is LevelPhase.BROKEN for level in levels):
         verdict.refusals.append(
             "the loss is not finite however small the step: start from parameters where it is smooth"
         )
-    if not math.isfinite(value):
+    if not math.isfinite(value) or not any(level.steps for level in levels):
         verdict.refusals.append("nothing was sampled: allow more time with seconds, or more gradients with max_grads")
         return verdict
     gap = gap if math.isfinite(gap) else 0.0
@@ -50,7 +50,7 @@ def judge_levels(plan: Plan, levels: list[Level], value: float, error: float, ga
             f"w* is not a minimum (descent lowers nβL by {gap:.3g}): λ̂ is relative to L(w*), value_min to the minimum"
         )
     for level in levels:
-        verdict.refusals += _against_level(plan, level)
+        verdict.refusals += _against_level(plan, level) if level.steps else []
     _judge_stein(plan, levels[-1], verdict)
     return verdict
 
