@@ -7,7 +7,7 @@ python benchmarks/llc_real.py radius           how the order of checkpoints depe
 python benchmarks/llc_real.py million          a million parameters and a million tokens
 
 References are chains 50 times as long on the same target, with gradients of all rows where they are affordable.
-Criterion, written before running: |λ̂ − reference| ≤ 2 × combined error in at least 90% of the calls that are not refused.
+Criterion, written before running: |λ̂ − reference| ≤ 2 combined errors in at least 90% of the calls not refused.
 """
 
 from __future__ import annotations
@@ -53,9 +53,7 @@ def one_call(name: str, options: dict[str, float]) -> dict[str, float | str]:
 
 
 def defaults(names: tuple[str, ...] = ("mlp", "cnn", "transformer")) -> None:
-    print(
-        f"{'model':12s} {'parameters':>10s} {'n':>9s} {'λ̂':>20s} {'status':8s} {'first number':>12s} {'seconds':>8s} bound"
-    )
+    print(f"{'model':12s} {'parameters':>10s} {'n':>9s} {'λ̂':>20s} {'status':8s} {'first':>12s} {'seconds':>8s} bound")
     for name in names:
         options = {"seconds": BOUND[name]} if BOUND[name] > 60 else {}
         words = [sys.executable, __file__, "call", name, json.dumps(options)]
