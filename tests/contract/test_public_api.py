@@ -97,7 +97,7 @@ SIGNATURES = {
     "swap=True, pointwise=False, seed=0)",
     "llc": "(loss, params=None, data=None, *, n=None, nbeta=None, gamma=None, radius=0.3, prior=None, "
     "only=None, sampler='auto', chains=None, target=0.05, max_grads=None, seconds=60.0, seed=0, progress=True)",
-    "torch.llc": "(module, data, loss, *, n=None, nbeta=None, gamma=None, radius=0.3, prior=None, "
+    "torch.llc": "(module, data, loss=None, *, n=None, nbeta=None, gamma=None, radius=0.3, prior=None, "
     "only=None, sampler='auto', chains=None, target=0.05, max_grads=None, seconds=60.0, seed=0, progress=True, "
     "device=None)",
     "torch.load": "(module, path)",

@@ -193,7 +193,11 @@ class Estimator:
     @property
     def gradients(self) -> float:
         """Gradients of single chains so far, with those of the set-up and of the descent."""
-        return self.sampled.setup_gradients + self._descent_gradients + sum(level.gradients for level in self.levels)
+        return (
+            self.sampled.backend.setup_gradients
+            + self._descent_gradients
+            + sum(level.gradients for level in self.levels)
+        )
 
     @property
     def latest(self) -> float:
@@ -345,6 +349,7 @@ class Estimator:
             nbeta=self.plan.nbeta,
             gamma=gamma,
             radius=math.sqrt(max(0.0, record.radius.mean)) / norm if norm else math.nan,
+            terms=self.sampled.note,
             curve=curve,
             rhat=last.rhat,
             ess=ess(record.loss.draws),

@@ -34,7 +34,7 @@ class LLC(Measurement):
 
     ``value_min`` is λ̂ against the minimum that descent from w* reaches. ``value_var`` is (nβ)² Var L, which differs
     from λ̂ by dλ̂/d log nβ. ``gamma`` is the γ that λ̂ belongs to, 0 for the limit γ → 0, and ``radius`` the root
-    of the mean |w − w*|² there over |w*|. ``curve`` has a row (γ, λ̂(γ), error, value_var) for each γ that was sampled,
+    of the mean |w − w*|² there over |w*|. ``terms`` says what n counts. ``curve`` has a row (γ, λ̂(γ), error, value_var) for each γ that was sampled,
     ``traces`` the draws of nβ(L − L*) and of |w − w*|² at ``gamma``, (draws, chains).
     ``stein`` is nβE[(w − w*)·∇L] + γE|w − w*|² − d in standard errors, ``divergences`` a share of
     the steps, and the cost is in ``gradients`` of single chains and in ``seconds``. ``chains`` is where they stopped,
@@ -55,6 +55,7 @@ class LLC(Measurement):
     seconds: float
     traces: dict[str, np.ndarray]
     radius: float = float("nan")
+    terms: str = ""
     chains: Chains | None = field(default=None, repr=False, compare=False, metadata=NOT_STORED)
 
     def plain(self) -> dict[str, Any]:
@@ -145,6 +146,7 @@ class LLC(Measurement):
             *super()._rows(),
             *([("above the minimum", f"{self.value_min:.4g} (value_min)")] if not_minimum else []),
             ("where", f"nβ = {self.nbeta:.4g}, {localisation}{reach}"),
+            *([("terms", self.terms)] if self.terms else []),
             ("cost", f"{self.gradients:.3g} gradients of {chains} chain{'s' * (chains > 1)}, {self.seconds:.3g} s"),
         ]
 
