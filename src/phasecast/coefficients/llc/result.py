@@ -34,11 +34,11 @@ class LLC(Measurement):
 
     ``value_min`` is λ̂ against the minimum that descent from w* reaches. ``value_var`` is (nβ)² Var L, which differs
     from λ̂ by dλ̂/d log nβ. ``gamma`` is the γ that λ̂ belongs to, 0 for the limit γ → 0, and ``radius`` the root
-    of the mean |w − w*|² there over |w*|. ``terms`` says what n counts. ``curve`` has a row (γ, λ̂(γ), error, value_var) for each γ that was sampled,
-    ``traces`` the draws of nβ(L − L*) and of |w − w*|² at ``gamma``, (draws, chains).
-    ``stein`` is nβE[(w − w*)·∇L] + γE|w − w*|² − d in standard errors, ``divergences`` a share of
-    the steps, and the cost is in ``gradients`` of single chains and in ``seconds``. ``chains`` is where they stopped,
-    in the object that ``llc`` returned.
+    of the mean |w − w*|² there over |w*|. ``terms`` says what n counts. ``curve`` has a row (γ, λ̂(γ), error, value_var)
+    for each γ that was sampled, ``traces`` the draws of nβ(L − L*) and of |w − w*|² at ``gamma``, (draws, chains).
+    ``stein`` is nβE[(w − w*)·∇L] + γE|w − w*|² − d in standard errors, ``divergences`` a share of the steps, and the
+    cost is in ``gradients`` of single chains and in ``seconds``. ``chains`` is where they stopped, in the object that
+    ``llc`` returned.
     """
 
     value_min: float
