@@ -84,7 +84,7 @@ def test_the_transposed_features_alone_lower_the_last_layer_by_about_three(corre
 
 @pytest.mark.slow
 def test_minibatches_and_a_truth_that_is_no_such_network_train_too():
-    setting = gen.table_setting("5c", training=nets.Training(epochs=300))
+    setting = gen.table_setting("5c", training=nets.Training(epochs=100), test=500, warmup=40, draws=20)
     found = gen.generalisation_curves(setting, (50, 100, 200), datasets=6)
     for method in ("map", "last", "two"):
         assert np.all(np.isfinite(np.asarray(found[method].estimate)))
