@@ -92,7 +92,6 @@ def torch_backend(
     if in_training:
         word = "the module was in train mode: it is sampled in eval mode, without dropout, with stored statistics"
         probe = replace(probe, notes=(*probe.notes, word))
-    _check_finite(probe.value)
     gradients = Gradients(owned, probe)
     value = gradients.at(owned.first)
     _check_finite(value)
