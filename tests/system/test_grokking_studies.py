@@ -16,7 +16,7 @@ from phasecast.grokking import task as make_task
 from phasecast.lab import LocalEngine, Store, find_recipe, run, sweep
 from phasecast.lab.engines.dask import DaskEngine
 from phasecast.lab.spec import make_spec
-from phasecast.studies.grokking.severity import peaks
+from phasecast.studies.grokking.severity import GrokkingSeverity, peaks
 
 STUDIES = [f"grokking-{name}" for name in ("coefficient", "data", "mirror", "sampler", "severity", "width")]
 DATA = {"p": (11,), "ratios": (1.5, 3.0), "seeds": 2, "width": 48, "lr": 1e-2, "steps": 400}
@@ -92,7 +92,9 @@ def test_the_largest_coefficient_of_each_rate_is_found(store):
     sampled = found.results()["llc"].to_dataset()
     assert sorted(set(sampled["step"].values.tolist())) == [14, 200]
     assert np.isfinite(sampled["value"].values).all()
-    [(top, _, step)] = peaks(found.spec, found.results()).values()
+    spec = found.spec
+    assert isinstance(spec, GrokkingSeverity)
+    [(top, _, step)] = peaks(spec, found.results()).values()
     kept = sampled["value"].values[sampled["status"].values < 2]
     assert top[0] == kept.max()
     assert step[0] > 0
@@ -132,7 +134,7 @@ def test_a_study_killed_between_two_samples_gives_the_same_bits(tmp_path):
     assert max(begun) > 0
     for node in whole.results().subtree:
         for name, variable in node.to_dataset().data_vars.items():
-            assert variable.values.tobytes() == killed.results()[f"{node.path}/{name}"].values.tobytes(), name
+            assert variable.values.tobytes() == np.asarray(killed.results()[f"{node.path}/{name}"]).tobytes(), name
 
 
 def test_a_sweep_on_dask_gives_the_numbers_of_a_local_one(tmp_path, monkeypatch):
@@ -143,7 +145,8 @@ def test_a_sweep_on_dask_gives_the_numbers_of_a_local_one(tmp_path, monkeypatch)
     local = sweep(
         "grokking-data", settings, seeds=2, engine=LocalEngine(workers=1), store=tmp_path / "local", quiet=True
     )
-    with LocalCluster(n_workers=1, threads_per_worker=1, processes=True, dashboard_address="127.0.0.1:0") as cluster:
+    cluster = LocalCluster(n_workers=1, threads_per_worker=1, processes=True, dashboard_address="127.0.0.1:0")
+    with cluster:
         engine = DaskEngine(address=cluster.scheduler_address)
         far = sweep("grokking-data", settings, seeds=2, engine=engine, store=tmp_path / "dask", quiet=True)
     assert far.errors == local.errors == ()

@@ -20,7 +20,7 @@ def _empty() -> np.ndarray:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Curve(Measurement):
+class Curve(Measurement[np.ndarray]):
     """ε over α. ``eps`` raises if the curve is refused; ``estimate`` is always available.
 
     ``error`` is the numerical error of a solved curve, and the standard error of the mean over draws or seeds.

@@ -46,13 +46,15 @@ class FeatureOverlap(Setting):
 
     PAPER: ClassVar[Mapping[str, Any]] = {"dimensions": (200, 400, 800, 1600, 3200, 6400), "runs": 32}
 
-    target: str = Field("z1 + z2 + z1*z2", description="the labels as an expression in z1, z2, z3")
-    lr: float = Field(0.4, gt=0, description="learning rate η")
-    delta: float = Field(6.0, gt=0, description="examples per dimension δ")
-    steps: int = Field(10, ge=1, le=60, description="steps of training, the same for all d")
-    dimensions: tuple[int, ...] = Field((100, 200, 400, 800, 1600), min_length=2, description="dimensions d, rising")
-    runs: int = Field(16, ge=4, description="draws of examples and weights for each d")
-    samples: int = Field(20_000, ge=500, description="samples of the limit")
+    target: str = Field(default="z1 + z2 + z1*z2", description="the labels as an expression in z1, z2, z3")
+    lr: float = Field(default=0.4, gt=0, description="learning rate η")
+    delta: float = Field(default=6.0, gt=0, description="examples per dimension δ")
+    steps: int = Field(default=10, ge=1, le=60, description="steps of training, the same for all d")
+    dimensions: tuple[int, ...] = Field(
+        default=(100, 200, 400, 800, 1600), min_length=2, description="dimensions d, rising"
+    )
+    runs: int = Field(default=16, ge=4, description="draws of examples and weights for each d")
+    samples: int = Field(default=20_000, ge=500, description="samples of the limit")
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
