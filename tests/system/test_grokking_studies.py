@@ -11,11 +11,13 @@ import numpy as np
 import pytest
 
 from conftest import python_path
+from phasecast.core import Status
 from phasecast.grokking import quadratic, train
 from phasecast.grokking import task as make_task
 from phasecast.lab import LocalEngine, Store, find_recipe, run, sweep
 from phasecast.lab.engines.dask import DaskEngine
 from phasecast.lab.spec import make_spec
+from phasecast.studies.grokking.coefficient import mean_share
 from phasecast.studies.grokking.severity import GrokkingSeverity, peaks
 
 STUDIES = [f"grokking-{name}" for name in ("coefficient", "data", "mirror", "sampler", "severity", "width")]
@@ -98,6 +100,17 @@ def test_the_largest_coefficient_of_each_rate_is_found(store):
     kept = sampled["value"].values[sampled["status"].values < 2]
     assert top[0] == kept.max()
     assert step[0] > 0
+
+
+def test_the_error_of_a_mean_over_networks_counts_those_that_are_left():
+    left_out = mean_share(np.array([[0.2, np.nan], [0.5, 0.3]]))
+    alone = mean_share(np.array([0.2, 0.5, 0.3]))
+    assert alone.error == pytest.approx(np.std([0.2, 0.5, 0.3], ddof=1) / np.sqrt(3), rel=1e-12)
+    assert (left_out.estimate, left_out.error) == (alone.estimate, alone.error)
+    assert (left_out.status, alone.status) == (Status.WARNING, Status.OK)
+    for few in ([0.2], [0.2, np.nan], [np.nan, np.nan]):
+        assert mean_share(np.array(few)).status is Status.WARNING
+        assert np.isnan(mean_share(np.array(few)).error)
 
 
 def test_a_network_that_breaks_down_does_not_stop_the_others(store):
