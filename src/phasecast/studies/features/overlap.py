@@ -17,7 +17,7 @@ from pydantic import Field, model_validator
 from phasecast.core.answers import Answer
 from phasecast.core.policy import Policy, rule
 from phasecast.core.results import Comparison, Measurement, Prediction, show
-from phasecast.core.statistics import weighted_line
+from phasecast.core.statistics import standard_error, weighted_line
 from phasecast.lab.recipe import Captioned, Chunk, Conclusion, Recipe
 from phasecast.lab.tables import Table
 from phasecast.studies.features.shared_setting import Setting, State, one_row, remaining, rising
@@ -158,7 +158,7 @@ def figures(spec: FeatureOverlap, results: xr.DataTree) -> Mapping[str, Captione
     for name, number in (("easy", 0), ("hard", 1)):
         last = node[name].values[:, :, -1]
         rms = np.sqrt((last**2).mean(axis=1))
-        error = (last**2).std(axis=1, ddof=1) / math.sqrt(spec.runs) / np.maximum(2 * rms, 1e-12)
+        error = standard_error(last**2, axis=1) / np.maximum(2 * rms, 1e-12)
         points(left, spec.dimensions, rms, error, number=number, label=f"{name} directions")
     start = np.sqrt((node["hard"].values[0, :, -1] ** 2).mean())
     line = start * np.sqrt(spec.dimensions[0] / np.asarray(spec.dimensions))
