@@ -276,7 +276,6 @@ BAD = {
     "landscape twice": (["run", "toy-landscapes", "--set", "landscapes=x2y4,x²y⁴"], "named twice"),
     "no landscape": (["run", "toy-landscapes", "--set", "landscapes=[]"], "no landscape to measure"),
     "no factory": (["run", "toy-landscapes", "--set", "problem=walks"], "write package.module:name"),
-    "factory of something else": (["run", "toy-landscapes", "--set", "problem=walks:figures"], "raised TypeError"),
     "factory is no function": (["run", "toy-landscapes", "--set", "problem=walks:WALK"], "not a factory"),
     "no such run": (["runs", "show", "nope"], "no run 'nope'"),
     "a path for a run": (["runs", "show", "../../etc"], "not the id of a run"),
@@ -293,6 +292,14 @@ BAD = {
     "seeds are no number": (["sweep", "walks:WALK", "--seeds", "few"], "how many"),
     "no seeds": (["sweep", "walks:WALK", "--seeds", "0"], "at least 1"),
     "address without dask": (["sweep", "walks:WALK", "--address", "tcp://x:1"], "--engine dask"),
+    "workers of a scheduler": (
+        ["sweep", "walks:WALK", "--engine", "dask", "--address", "tcp://x:1", "--workers", "2"],
+        "--workers counts processes on this machine",
+    ),
+    "workers of a cluster": (
+        ["sweep", "walks:WALK", "--engine", "dask", "--cluster", "c.toml", "--workers", "2"],
+        "--workers counts processes on this machine",
+    ),
     "unknown engine": (["sweep", "walks:WALK", "--engine", "spark"], "spark"),
     "no time between checkpoints": (["run", "walks:WALK", "--checkpoint-every", "0"], "positive number"),
     "no threads": (["run", "walks:WALK", "--threads", "0"], "at least 1"),
@@ -304,14 +311,37 @@ def test_bad_input_is_one_line_and_leaves_nothing(command, tmp_path, monkeypatch
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PHASECAST_STORE", str(tmp_path / "runs"))
     words, expected = BAD[case]
-    code, out, err = command(*words)
-    assert code == 2
+    one_line(command(*words), 2, expected)
+    assert not list(tmp_path.rglob("*"))
+
+
+@pytest.mark.parametrize("words", [["run", "toy-landscapes", "--set", "problem={}"], ["llc", "{}"], ["rlct", "{}"]])
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("def factory(): return 1 / 0", "the factory 'breaks:factory' raised ZeroDivisionError"),
+        ("raise OSError('broken')", "importing 'breaks' raised OSError"),
+    ],
+)
+def test_user_code_that_fails_is_one_line_exit_code_1_and_leaves_nothing(
+    command, tmp_path, monkeypatch, words, text, expected
+):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PHASECAST_STORE", str(tmp_path / "runs"))
+    monkeypatch.delitem(sys.modules, "breaks", raising=False)  # that of another folder
+    (tmp_path / "breaks.py").write_text(text)
+    one_line(command(*(word.format("breaks:factory") for word in words)), 1, expected)
+    assert [path.name for path in tmp_path.iterdir()] == ["breaks.py"]
+
+
+def one_line(outcome, expected_code, expected):
+    code, out, err = outcome
+    assert code == expected_code
     assert out == ""
     assert err.startswith("phasecast: ")
     assert err.count("\n") == 1
     assert expected in err
     assert "Traceback" not in err
-    assert not list(tmp_path.rglob("*"))
 
 
 @pytest.mark.parametrize(
