@@ -22,7 +22,6 @@ from phasecast.grokking import (
     transformer,
 )
 from phasecast.grokking import task as make_task
-from phasecast.grokking.networks import network_by_name
 from phasecast.grokking.optimisers import OPTIMISERS, Step, optimiser
 from phasecast.grokking.training import CURVES, centred_loss, minibatches, performance
 from phasecast.models.modular import fourier_solution, modular_table, quadratic_network
@@ -106,7 +105,6 @@ def test_the_split_has_the_published_size_and_depends_on_the_seed():
         (lambda: split(make_task("addition", 5), 1.0), "between 0 and 1"),
         (lambda: quadratic(make_task("addition", 5), 0), "≥ 1"),
         (lambda: quadratic(make_task("addition", 5), 4, "cube"), "unknown activation"),
-        (lambda: network_by_name("quadratik", make_task("addition", 5), 4), "did you mean 'quadratic'"),
         (lambda: small(batch=100), "larger than the 20 training rows"),
         (lambda: small(lr=-1.0), "learning rate"),
         (lambda: small(lr=[]), "lr is empty"),
