@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from phasecast.core.errors import BadInput
 from phasecast.sampling.backends.protocol import LARGEST_DOUBLE, Minibatch, check_batch
+from phasecast.sampling.backends.selection import Only, how_many
 from phasecast.sampling.backends.torch_gradients import Gradients, SequentialChains
 from phasecast.sampling.backends.torch_module import ModuleLoss, Rows, moving_parameters, one_line
 from phasecast.sampling.backends.torch_ops import TorchOps, fold, generator
@@ -32,7 +33,7 @@ def torch_backend(
     data: Rows = None,
     *,
     decay: float = 0.0,
-    only: str | None = None,
+    only: Only = None,
     batch: Minibatch | None = None,
     precision: str | None = None,
     device: str | torch.device | None = None,
@@ -45,7 +46,7 @@ def torch_backend(
     loss: ``loss(outputs, targets)``, the *mean* negative log-likelihood per term.
     data: tensors (inputs, targets) with one row per example; None for a population loss, ``loss(module())``.
     decay: the coefficient s of a training-time L2 term s/2 |w|² that is sampled along with the loss.
-    only: a pattern for the names of the parameters to move (``"layers.0.*"``); the others stay where they are.
+    only: which parameters move, as patterns for names (``"layers.0.*"``) or masks; the others stay where they are.
     batch: the minibatches of gradients; None for gradients of all rows.
     precision: "float64" or "float32"; by default float64 up to :data:`LARGEST_DOUBLE` parameters, where the device and
         the module's code allow it.
@@ -56,21 +57,21 @@ def torch_backend(
     if not callable(loss):
         raise BadInput(f"loss is a {type(loss).__name__}, not a function", "give loss(outputs, targets)")
     module = getattr(module, "_orig_mod", module)  # what torch.compile wraps
-    names, moving = moving_parameters(module, only)
+    names, moving, entries = moving_parameters(module, only)
     check_batch(batch, None if data is None else len(data[0]))
     place = _device(device, next(iter(moving.values())).device)
     if precision not in (None, "float32", "float64"):
         raise BadInput(f"unknown precision '{precision}'", "use float32 or float64")
-    size = sum(parameter.numel() for parameter in moving.values())
+    size = sum(how_many(entries[name], tuple(parameter.shape)) for name, parameter in moving.items())
     double = (size <= LARGEST_DOUBLE) if precision is None else precision == "float64"
     dtype = torch.float64 if double and place.type != "mps" else torch.float32
     try:
-        owned = ModuleLoss(module, loss, data, list(moving), place, dtype)
+        owned = ModuleLoss(module, loss, data, entries, place, dtype)
         value = owned.value_at(owned.first)
     except BadInput:
         if precision is not None or dtype == torch.float32:
             raise
-        owned = ModuleLoss(module, loss, data, list(moving), place, torch.float32)  # its code may insist on float32
+        owned = ModuleLoss(module, loss, data, entries, place, torch.float32)  # its code may insist on float32
         value = owned.value_at(owned.first)
     _check_finite(value)
     gradients = Gradients(owned, batch.rows if batch else None)

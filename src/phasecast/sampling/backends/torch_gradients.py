@@ -116,7 +116,7 @@ class Gradients:
             else:
                 value = torch.func.vmap(self.loss, in_dims=(0, 0 if own else None))(parts, data)
             slopes = torch.autograd.grad(value.sum(), parts, allow_unused=True, materialize_grads=True)
-        return value.detach(), torch.cat([slope.reshape(len(positions), -1) for slope in slopes], dim=-1)
+        return value.detach(), self.loss.flat([slope.reshape(len(positions), -1) for slope in slopes])
 
     def _chains_in_memory(self) -> int:
         """How many chains at once keep their activations within :data:`MOST_MEMORY`."""

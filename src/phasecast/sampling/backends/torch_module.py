@@ -5,13 +5,13 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from fnmatch import fnmatchcase
 from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor, nn
 
 from phasecast.core.errors import BadInput
+from phasecast.sampling.backends.selection import Entries, Only, entries_that_move, how_many
 
 SAME = 1e-5  # relative difference of two evaluations that rounding explains: about a hundred units of float32
 
@@ -30,18 +30,19 @@ class ModuleLoss:
         module: nn.Module,
         loss: Callable[..., Any],
         data: Rows,
-        moving: list[str],
+        moving: Mapping[str, Entries],
         device: Any,
         dtype: torch.dtype,
     ) -> None:
-        self.moving, self.device, self.dtype = moving, device, dtype
+        self.moving, self.device, self.dtype = dict(moving), device, dtype
         self.module = self._own(module)
         self.loss = self._own(loss) if isinstance(loss, nn.Module) else loss
         self.data = None if data is None else tuple(self._tensor(part) for part in data)
         at = dict(self.module.named_parameters())
-        self.first = torch.cat([at[name].detach().reshape(-1) for name in moving])
         self.shapes = [tuple(at[name].shape) for name in moving]
-        self.sizes = [at[name].numel() for name in moving]
+        self.sizes = [how_many(entries, shape) for entries, shape in zip(moving.values(), self.shapes, strict=True)]
+        self._entries = [None if chosen is None else torch.as_tensor(chosen).to(device) for chosen in moving.values()]
+        self.first = self.flat([at[name].detach().reshape(-1) for name in moving])
         number = {id(at[name]): place for place, name in enumerate(moving)}
         self._places = [  # a parameter that is tied to another is in two places
             (owner._parameters, name, number[id(parameter)])
@@ -51,6 +52,11 @@ class ModuleLoss:
         ]
         everything = [*self.module.named_parameters(remove_duplicate=False), *self.module.named_buffers()]
         self._fixed = {name: tensor.detach().clone() for name, tensor in everything if id(tensor) not in number}
+        self._partly = {
+            name: entries for name, entries in zip(moving, self._entries, strict=True) if entries is not None
+        }
+        for name, entries in self._partly.items():
+            self._fixed[name] = _without(at[name].detach(), entries)
         self._recurrent = [owner for owner in self.module.modules() if isinstance(owner, nn.RNNBase)]
 
     def __call__(self, parts: list[Tensor], data: Rows, loss: Callable[..., Any] | None = None) -> Tensor:
@@ -63,7 +69,15 @@ class ModuleLoss:
     def parts(self, flat: Tensor) -> list[Tensor]:
         """Views of a flat tensor (…, size) in the shapes of the parameters."""
         pieces = flat.split(self.sizes, dim=-1)
-        return [piece.view(*flat.shape[:-1], *shape) for piece, shape in zip(pieces, self.shapes, strict=True)]
+        return [
+            (piece if entries is None else self._among_fixed(piece, name, entries)).view(*flat.shape[:-1], *shape)
+            for piece, name, shape, entries in zip(pieces, self.moving, self.shapes, self._entries, strict=True)
+        ]
+
+    def flat(self, parts: list[Tensor]) -> Tensor:
+        """The entries that move, as one vector, of parameters that are flat themselves, (…, entries)."""
+        chosen = zip(parts, self._entries, strict=True)
+        return torch.cat([part if entries is None else part[..., entries] for part, entries in chosen], dim=-1)
 
     def value_at(self, centre: Tensor) -> float:
         """The mean loss over all rows at w*; bad input if it is not one number, and always the same one."""
@@ -90,17 +104,24 @@ class ModuleLoss:
                 raise BadInput(f"these weights have no '{name}'", "give the state_dict() of this module")
             if tuple(state[name].shape) != shape:
                 raise BadInput(f"'{name}' has shape {tuple(state[name].shape)}", f"the module has {shape}")
-        return torch.cat([torch.as_tensor(state[name]).detach().to(self.first).reshape(-1) for name in self.moving])
+        return self.flat([torch.as_tensor(state[name]).detach().to(self.first).reshape(-1) for name in self.moving])
 
     def with_fixed(self, state: Mapping[str, Any]) -> ModuleLoss:
         """This loss with the frozen parameters and buffers of a state dict: itself, where they are the same."""
         given = {name: torch.as_tensor(state[name]).to(own) for name, own in self._fixed.items() if name in state}
+        for name, entries in self._partly.items():
+            given[name] = _without(given[name], entries)
         if all(torch.equal(value, self._fixed[name]) for name, value in given.items()):
             return self
         self._put([nn.Parameter(part, requires_grad=False) for part in self.parts(self.first.clone())])
         module = copy.deepcopy(self.module)
         module.load_state_dict(given, strict=False)
         return ModuleLoss(module, self.loss, self.data, self.moving, self.device, self.dtype)
+
+    def _among_fixed(self, piece: Tensor, name: str, entries: Tensor) -> Tensor:
+        """A flat parameter (…, entries) of which only some move."""
+        fixed = self._fixed[name].reshape(-1)
+        return fixed.expand(*piece.shape[:-1], -1).index_copy(-1, entries, piece)
 
     def _put(self, parts: list[Tensor]) -> None:
         # not torch.func.functional_call: it costs a walk over the module for each evaluation, and leaves out the list
@@ -128,18 +149,21 @@ class ModuleLoss:
         return part.detach().to(self.device, self.dtype if part.is_floating_point() else part.dtype, copy=True)
 
 
-def moving_parameters(module: nn.Module, only: str | None) -> tuple[list[str], dict[str, Tensor]]:
-    """The names of all parameters, and those that move."""
+def moving_parameters(module: nn.Module, only: Only) -> tuple[list[str], dict[str, Tensor], dict[str, Entries]]:
+    """The names of all parameters, those that move, and which entries of them."""
     every = {name: parameter for name, parameter in module.named_parameters() if parameter.is_floating_point()}
     if not every:
         raise BadInput("the module has no real parameters", "give a trained module")
     free = {name: parameter for name, parameter in every.items() if parameter.requires_grad}
     if not free:
         raise BadInput("every parameter of the module is frozen", "let them move with module.requires_grad_(True)")
-    moving: dict[str, Tensor] = {name: p for name, p in free.items() if only is None or fnmatchcase(name, only)}
-    if not moving:
-        raise BadInput(f"no parameter is called like '{only}'", f"use a pattern for one of {', '.join([*free][:8])}")
-    return list(every), moving
+    entries = entries_that_move(only, {name: tuple(parameter.shape) for name, parameter in free.items()})
+    return list(every), {name: free[name] for name in entries}, entries
+
+
+def _without(value: Tensor, entries: Tensor) -> Tensor:
+    """A parameter with zeros in the entries that move."""
+    return value.reshape(-1).index_fill(-1, entries, 0.0).view(value.shape)
 
 
 @contextmanager
