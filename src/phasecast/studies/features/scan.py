@@ -164,7 +164,7 @@ class Thresholds:
 
     setting: OpenSetting
     half: Measurement
-    stars: dict[int, Measurement]
+    stars: Mapping[int, Measurement]
     share: np.ndarray
 
 
