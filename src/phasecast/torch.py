@@ -15,13 +15,15 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from phasecast.coefficients.llc.estimate import Estimator
 from phasecast.coefficients.llc.options import LLCKeywords, LLCOptions
 from phasecast.coefficients.llc.problems import TorchProblem as Problem
 from phasecast.coefficients.llc.problems import need_torch, on_backend
+from phasecast.coefficients.llc.report import ProgressOption
 from phasecast.coefficients.llc.result import LLC
 from phasecast.coefficients.llc.trajectory import LLCTrajectory, along, check_checkpoints
 from phasecast.core.errors import BadInput, MissingExtra
@@ -39,29 +41,39 @@ def llc(
     # wide signature: phasecast.llc for modules, with the same documented options; they become one LLCOptions at once
     module: nn.Module,
     data: Any,
-    loss: Callable[..., Any],
+    loss: Callable[..., Any] | None = None,
     *,
     n: int | None = None,
     nbeta: float | None = None,
-    gamma: float | None = None,
+    gamma: float | Literal["limit"] | None = None,
+    radius: float = 0.3,
     prior: float | None = None,
     only: str | None = None,
     sampler: str | Kernel | Fixed = "auto",
-    chains: int = 8,
-    target: float = 0.02,
+    chains: int | None = None,
+    target: float = 0.05,
     max_grads: float | None = None,
+    seconds: float | None = 60.0,
     seed: int = 0,
+    progress: ProgressOption = True,
     device: str | device | None = None,
 ) -> LLC:
     """The local learning coefficient of a module at its parameters, sampled in eval mode; the module stays as it is.
 
+    Chains run in the precision of the module, at least float32, and in float64 where rounding would be seen.
+
     Parameters
     ----------
     module: a trained ``torch.nn.Module``; parameters that need no gradient do not move.
-    data: a pair of tensors (inputs, targets), a Dataset or a DataLoader of such pairs, read once; None for a population
+    data: (inputs, targets), ((x1, x2), targets) for several inputs, or a dictionary of tensors (``input_ids``,
+        ``attention_mask``, ``labels``), of which the module receives what it takes and the loss the labels; or a
+        Dataset or a DataLoader of such batches, read once and in order even if it shuffles; None for a population
         loss, ``loss(module())``.
-    loss: ``loss(outputs, targets)``, the *mean* negative log-likelihood per term, such as ``cross_entropy``.
-    n: the number of terms, by default the rows of ``data``; for a language model, the number of tokens.
+    loss: ``loss(outputs, targets)``, the *mean* negative log-likelihood per term, such as ``cross_entropy``. It
+        receives what the module returns; if it fails on that and there are ``.logits``, it receives those. None for
+        the ``.loss`` that the module computes itself.
+    n: the number of terms in the mean. Defaults to the rows of ``data``; for tokens (targets that are whole numbers,
+        several per row) to the number of those that count: not -100, not masked.
     only: a pattern for the names of the parameters that move, such as ``"layers.0.*"``.
     device: where to compute; defaults to where the module is.
 
@@ -69,32 +81,36 @@ def llc(
     allows it; where it does not, a :class:`~phasecast.sampling.backends.torch.SequentialChains` warning says why.
     """
     options = LLCOptions(
-        n=n, nbeta=nbeta, gamma=gamma, prior=prior, only=only, sampler=sampler, chains=chains, target=target,
-        max_grads=max_grads, seed=seed,
+        n=n, nbeta=nbeta, gamma=gamma, radius=radius, prior=prior, only=only, sampler=sampler, chains=chains,
+        target=target, max_grads=max_grads, seconds=seconds, seed=seed,
     )  # fmt: skip
-    return Estimator(on_backend(Problem(module, data, loss), options, device=device), options).run()
+    return Estimator(on_backend(Problem(module, data, loss), options, device=device), options).run(progress)
 
 
 def llc_trajectory(
     module: nn.Module,
     checkpoints: Mapping[float, Any],
     data: Any,
-    loss: Callable[..., Any],
+    loss: Callable[..., Any] | None = None,
     *,
     device: str | device | None = None,
+    progress: ProgressOption = True,
     **options: Unpack[LLCKeywords],
 ) -> LLCTrajectory:
     """λ̂ at each checkpoint of a training; the options are those of :func:`phasecast.llc`.
 
-    ``checkpoints`` maps training steps to state dicts, modules, or files that :func:`load` reads. All checkpoints share
-    one compilation, unless buffers (batch norm) or frozen parameters differ. Early checkpoints are not minima, so
-    refusals there are normal: each result says what it is.
+    ``checkpoints`` maps training steps to state dicts, modules, or files that :func:`load` reads. All share one
+    compilation, unless buffers (batch norm) or frozen parameters differ, and one γ, by default that of the last
+    checkpoint's neighbourhood; chains begin where those of the checkpoint before ended. Early checkpoints are not
+    minima: a warning says so. ``seconds`` is the time for each. Ctrl-C returns the checkpoints done so far.
     """
     need_torch()
-    asked = LLCOptions(**options)
+    chosen = LLCOptions(**options)
     check_checkpoints(checkpoints)
     states = {step: _state(one) for step, one in checkpoints.items()}
-    return along(on_backend(Problem(module, data, loss), asked, device=device), states, asked)
+    origin = on_backend(Problem(module, data, loss), chosen, device=device)
+    last = list(states.values())[-1]
+    return along(replace(origin, backend=origin.backend.moved_to(last)), states, chosen, progress)
 
 
 def load(module: nn.Module, path: str | Path) -> nn.Module:
