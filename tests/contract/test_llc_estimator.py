@@ -58,7 +58,9 @@ def test_every_way_to_ask_for_llc_has_the_same_options():
         ({"n": 0}, "n is 0"),
         ({"prior": -1}, "prior is -1"),
         ({"sampler": "hcm"}, "did you mean 'hmc'"),
-        ({"only": 3}, "only: should be a valid string, got 3"),
+        ({"only": 3}, "only is 3; give a pattern, a list of patterns, or {name: mask}"),
+        ({"only": ["a.*", 3]}, "give a pattern, a list of patterns"),
+        ({"only": {"a": 1.0}}, "only has float for 'a'; give {name: boolean mask or True}"),
     ],
 )
 def test_an_option_that_makes_no_sense_is_bad_input_of_one_line(wrong, words):

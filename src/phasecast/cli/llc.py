@@ -13,8 +13,11 @@ from phasecast.coefficients.llc.options import LLCOptions
 
 
 class CommandOptions(LLCOptions):
-    """:class:`LLCOptions` as flags: a sampler can only be named here."""
+    """:class:`LLCOptions` as flags: a sampler can only be named here, and there are no masks."""
 
+    only: Annotated[tuple[str, ...] | None, Parameter(negative="")] = Field(  # pyright: ignore[reportIncompatibleVariableOverride]
+        default=None, description='patterns for the names of the parameters that move, "layers.0.*"'
+    )
     sampler: str = Field(default="auto", description="auto, or the name of a kernel")  # pyright: ignore[reportIncompatibleVariableOverride]
 
 

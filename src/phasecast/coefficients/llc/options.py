@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Literal, TypedDict
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
@@ -11,10 +12,14 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from phasecast.core.errors import BadInput, unknown, whole_number
 from phasecast.sampling import KERNELS, Fixed, Kernel
 from phasecast.sampling.backends.protocol import Minibatch
+from phasecast.sampling.backends.selection import Only, check_only
 from phasecast.sampling.kernels.fixed_run import FIXED_KERNELS
 
 StorableSampler = Literal["auto", "hmc", "mala", "langevin", "sgld", "rmsprop-sgld", "sgnht"]
 """Kernels whose state is plain arrays, so that a run can be stored; those of blackjax have states of their own."""
+
+Patterns: TypeAlias = str | tuple[str, ...] | None
+"""What ``only`` can be where it is stored or given on a command line: patterns, without masks."""
 
 
 class LLCOptions(BaseModel):
@@ -33,8 +38,9 @@ class LLCOptions(BaseModel):
         default=None,
         description="coefficient s of the L2 term s/2 |w|² of the training; sampled with the loss, not counted",
     )
-    only: str | None = Field(
-        default=None, description='pattern for the names of the parameters that move, "layers.0.*"'
+    only: Only = Field(
+        default=None,
+        description='patterns for the names of the parameters that move, "layers.0.*"; in Python, masks too',
     )
     sampler: str | Kernel | Fixed = Field(
         default="auto", description="auto, the name of a kernel, a kernel, or Fixed(…)"
@@ -75,6 +81,14 @@ class LLCOptions(BaseModel):
         if number is not None and not (isinstance(number, int | float) and 0 <= number < math.inf):
             raise BadInput(f"prior is {value!r}", "give the coefficient of the L2 term, a number ≥ 0")
         return number
+
+    @field_validator("only", mode="before")
+    @classmethod
+    def _patterns_or_masks(cls, value: Any) -> Any:
+        check_only(value)
+        if isinstance(value, Mapping) and cls.model_fields["only"].annotation != Only:
+            raise BadInput("a mask can neither be stored nor given on a command line", "use patterns for names")
+        return value
 
     @field_validator("sampler", mode="after")
     @classmethod
@@ -123,7 +137,7 @@ class LLCKeywords(TypedDict, total=False):
     nbeta: float | None
     gamma: float | None
     prior: float | None
-    only: str | None
+    only: Only
     sampler: str | Kernel | Fixed
     chains: int
     target: float

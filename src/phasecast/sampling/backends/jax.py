@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
-from fnmatch import fnmatchcase
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -21,6 +20,7 @@ from phasecast.core.precision import float64
 from phasecast.core.types import Key, PyTree
 from phasecast.sampling.backends.jax_ops import JaxOps
 from phasecast.sampling.backends.protocol import LARGEST_DOUBLE, Minibatch, check_batch
+from phasecast.sampling.backends.selection import Entries, Only, entries_that_move, how_many
 from phasecast.sampling.kernels.kernel import Array, Kernel, State, Tuning, dot, localised
 
 OPS = JaxOps()
@@ -44,6 +44,7 @@ class _Program:
     names: tuple[str, ...]
     shapes: tuple[tuple[int, ...], ...]
     moves: tuple[bool, ...]
+    entries: tuple[Entries, ...]  # of each leaf that moves
     data: PyTree
     decay: float
     batch: Minibatch | None
@@ -51,7 +52,8 @@ class _Program:
 
     @cached_property
     def sizes(self) -> list[int]:
-        return [int(np.prod(shape)) for shape, take in zip(self.shapes, self.moves, strict=True) if take]
+        shapes = [shape for shape, take in zip(self.shapes, self.moves, strict=True) if take]
+        return [how_many(entries, shape) for entries, shape in zip(self.entries, shapes, strict=True)]
 
     @property
     def size(self) -> int:
@@ -75,7 +77,9 @@ class _Program:
         with self.precision():
             arrays = [jnp.asarray(leaf, self.real) for leaf in leaves]
             moving = [leaf.ravel() for leaf, take in zip(arrays, self.moves, strict=True) if take]
-            centre = jnp.concatenate(moving)
+            centre = jnp.concatenate(
+                [leaf if entries is None else leaf[entries] for leaf, entries in zip(moving, self.entries, strict=True)]
+            )
             lowest = self.mean_loss(arrays, jnp.zeros_like(centre), self.data)
             slope = None
             if self.batch is not None and self.batch.anchored:
@@ -83,11 +87,8 @@ class _Program:
             return Place(arrays, centre, jnp.asarray(lowest), slope)
 
     def params_at(self, leaves: list[Array], offset: Array) -> PyTree:
-        parts = iter(jnp.split(offset, np.cumsum(self.sizes)[:-1]))
-        moved = [
-            leaf + next(parts).reshape(leaf.shape) if take else leaf
-            for leaf, take in zip(leaves, self.moves, strict=True)
-        ]
+        parts = iter(zip(jnp.split(offset, np.cumsum(self.sizes)[:-1]), self.entries, strict=True))
+        moved = [_moved(leaf, *next(parts)) if take else leaf for leaf, take in zip(leaves, self.moves, strict=True)]
         return jax.tree.unflatten(self.tree, moved)
 
     def mean_loss(self, leaves: list[Array], offset: Array, rows: PyTree) -> Array:
@@ -160,7 +161,7 @@ def jax_backend(
     data: PyTree = None,
     *,
     decay: float = 0.0,
-    only: str | None = None,
+    only: Only = None,
     batch: Minibatch | None = None,
     precision: str | None = None,
 ) -> JaxBackend:
@@ -170,22 +171,22 @@ def jax_backend(
     ----------
     loss, params, data: as in :class:`phasecast.Problem`.
     decay: the coefficient s of a training-time L2 term s/2 |w|² that is sampled along with the loss.
-    only: a pattern for the names of the parameters to move (``"layers.0.*"``); the others stay where they are.
+    only: which parameters move, as patterns for names (``"layers.0.*"``) or masks; the others stay where they are.
     batch: the minibatches of gradients; None for gradients of all rows.
     precision: "float64" or "float32"; by default float64 up to :data:`LARGEST_DOUBLE` parameters.
     """
     names, leaves, tree = _named_leaves(params)
-    moves = tuple(only is None or fnmatchcase(name, only) for name in names)
-    if not any(moves):
-        raise BadInput(f"no parameter is called like '{only}'", f"use a pattern for one of {', '.join(names[:8])}")
+    shapes = tuple(np.shape(leaf) for leaf in leaves)
+    by_name = dict(zip(names, shapes, strict=True))
+    entries = entries_that_move(only, by_name)
+    moves = tuple(name in entries for name in names)
     if precision not in (None, "float32", "float64"):
         raise BadInput(f"unknown precision '{precision}'", "use float32 or float64")
-    shapes = tuple(np.shape(leaf) for leaf in leaves)
-    size = sum(int(np.prod(shape)) for shape, take in zip(shapes, moves, strict=True) if take)
+    size = sum(how_many(chosen, by_name[name]) for name, chosen in entries.items())
     double = size <= LARGEST_DOUBLE if precision is None else precision == "float64"
     with float64() if double else nullcontext():
         arrays = _as_arrays(data, np.float64 if double else np.float32)
-    program = _Program(loss, tree, tuple(names), shapes, moves, arrays, decay, batch, double)
+    program = _Program(loss, tree, tuple(names), shapes, moves, tuple(entries.values()), arrays, decay, batch, double)
     check_batch(batch, program.rows)
     return JaxBackend(program, leaves)
 
@@ -219,6 +220,11 @@ class JaxBackend:
     @property
     def names(self) -> list[str]:
         return list(self._program.names)
+
+    @property
+    def setup_gradients(self) -> float:
+        """L(w*), and ∇L(w*) where minibatches are anchored there."""
+        return 1.0 if self._place.slope is None else 2.0
 
     def moved_to(self, params: PyTree) -> JaxBackend:
         """The same around other parameters of the same shapes, without another compilation."""
@@ -294,6 +300,13 @@ class JaxBackend:
 
     def _numbers(self, tuning: Tuning) -> Tuning:
         return Tuning(*(jnp.asarray(value, self._program.real) for value in tuning))
+
+
+def _moved(leaf: Array, part: Array, entries: Entries) -> Array:
+    """A parameter with an offset added to the entries that move."""
+    if entries is None:
+        return leaf + part.reshape(leaf.shape)
+    return leaf.ravel().at[entries].add(part, unique_indices=True, indices_are_sorted=True).reshape(leaf.shape)
 
 
 def _named_leaves(params: PyTree) -> tuple[list[str], list[Any], Any]:

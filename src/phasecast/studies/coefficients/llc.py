@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from pydantic import Field
 
-from phasecast.coefficients.llc.options import LLCOptions, StorableSampler
+from phasecast.coefficients.llc.options import LLCOptions, Patterns, StorableSampler
 from phasecast.core.answers import Answer
 from phasecast.core.results import Measurement, Status, show
 from phasecast.core.user_weights import load_weights, read_arrays
@@ -45,6 +45,7 @@ class LocalCoefficient(Spec, LLCOptions):
         default=(),
         description="weights along a training, .npz, .safetensors or (PyTorch) .pt; [] for the problem's own",
     )
+    only: Patterns = Field(default=None, description='patterns for the names of the parameters that move, "layers.0.*"')  # pyright: ignore[reportIncompatibleVariableOverride]
     sampler: StorableSampler = Field(default="auto", description="how the chains move")  # pyright: ignore[reportIncompatibleVariableOverride]
     chains: int = Field(default=8, ge=1, le=256, description="number of chains, at most; large models need fewer")
     target: float = Field(default=0.02, gt=0, lt=1, description="standard error to reach, relative to λ̂")
