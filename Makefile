@@ -28,9 +28,10 @@ test:
 	$(BIN)/python $(PYTEST) -m "not slow"
 	@$(MAKE) --no-print-directory test-bare
 
-# in random order; PHASECAST_TEST_SEED repeats one, PHASECAST_TEST_MINUTES ends it in time
+# in random order; PHASECAST_TEST_SEED repeats one, PHASECAST_TEST_MINUTES ends it in time; one thread of BLAS per test
+# process, because threads of two processes on two cores wait for each other
 test-slow: .venv/installed-dev
-	$(BIN)/python $(PYTEST) -m slow --shuffle
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python $(PYTEST) -m slow --shuffle
 
 # apart from `make test`, because tracing lines costs time: Python 3.11 has no cheap way to do it
 coverage: .venv/installed-dev
