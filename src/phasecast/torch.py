@@ -18,6 +18,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
+from phasecast.coefficients.llc.components import LLCComponents, heads, of_components
 from phasecast.coefficients.llc.estimate import Estimator
 from phasecast.coefficients.llc.options import LLCKeywords, LLCOptions
 from phasecast.coefficients.llc.problems import TorchProblem as Problem
@@ -26,11 +27,12 @@ from phasecast.coefficients.llc.result import LLC
 from phasecast.coefficients.llc.trajectory import LLCTrajectory, along, check_checkpoints
 from phasecast.core.errors import BadInput, MissingExtra
 from phasecast.sampling import Fixed, Kernel
+from phasecast.sampling.backends.selection import Only
 
 if TYPE_CHECKING:
     from torch import Tensor, device, nn
 
-__all__ = ["Problem", "llc", "llc_trajectory", "load"]
+__all__ = ["Problem", "heads", "llc", "llc_components", "llc_trajectory", "load"]
 
 NESTED = ("state_dict", "model_state_dict", "model")  # where training scripts put the weights in a checkpoint
 
@@ -45,7 +47,7 @@ def llc(
     nbeta: float | None = None,
     gamma: float | None = None,
     prior: float | None = None,
-    only: str | None = None,
+    only: Only = None,
     sampler: str | Kernel | Fixed = "auto",
     chains: int = 8,
     target: float = 0.02,
@@ -62,7 +64,7 @@ def llc(
         loss, ``loss(module())``.
     loss: ``loss(outputs, targets)``, the *mean* negative log-likelihood per term, such as ``cross_entropy``.
     n: the number of terms, by default the rows of ``data``; for a language model, the number of tokens.
-    only: a pattern for the names of the parameters that move, such as ``"layers.0.*"``.
+    only: which parameters move: a pattern for names such as ``"layers.0.*"``, several, or {name: boolean mask}.
     device: where to compute; defaults to where the module is.
 
     The others are those of :func:`phasecast.llc`. Chains run at once where ``torch.func.vmap``
@@ -95,6 +97,24 @@ def llc_trajectory(
     check_checkpoints(checkpoints)
     states = {step: _state(one) for step, one in checkpoints.items()}
     return along(on_backend(Problem(module, data, loss), asked, device=device), states, asked)
+
+
+def llc_components(
+    module: nn.Module,
+    data: Any,
+    loss: Callable[..., Any],
+    components: Mapping[str, Only] | None = None,
+    *,
+    device: str | device | None = None,
+    **options: Unpack[LLCKeywords],
+) -> LLCComponents:
+    """λ̂ restricted to each component of a module; see :func:`phasecast.llc_components`.
+
+    ``components`` maps labels to what ``only`` takes; by default one component per submodule with parameters.
+    :func:`heads` makes components of the heads of a fused attention layer.
+    """
+    need_torch()
+    return of_components(Problem(module, data, loss), components, options, device=device)
 
 
 def load(module: nn.Module, path: str | Path) -> nn.Module:
