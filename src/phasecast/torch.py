@@ -41,7 +41,7 @@ def llc(
     # wide signature: phasecast.llc for modules, with the same documented options; they become one LLCOptions at once
     module: nn.Module,
     data: Any,
-    loss: Callable[..., Any],
+    loss: Callable[..., Any] | None = None,
     *,
     n: int | None = None,
     nbeta: float | None = None,
@@ -57,13 +57,20 @@ def llc(
 ) -> LLC:
     """The local learning coefficient of a module at its parameters, sampled in eval mode; the module stays as it is.
 
+    Chains run in the precision of the module, at least float32, and in float64 where rounding would be seen.
+
     Parameters
     ----------
     module: a trained ``torch.nn.Module``; parameters that need no gradient do not move.
-    data: a pair of tensors (inputs, targets), a Dataset or a DataLoader of such pairs, read once; None for a population
+    data: (inputs, targets), ((x1, x2), targets) for several inputs, or a dictionary of tensors (``input_ids``,
+        ``attention_mask``, ``labels``), of which the module receives what it takes and the loss the labels; or a
+        Dataset or a DataLoader of such batches, read once and in order even if it shuffles; None for a population
         loss, ``loss(module())``.
-    loss: ``loss(outputs, targets)``, the *mean* negative log-likelihood per term, such as ``cross_entropy``.
-    n: the number of terms, by default the rows of ``data``; for a language model, the number of tokens.
+    loss: ``loss(outputs, targets)``, the *mean* negative log-likelihood per term, such as ``cross_entropy``. It
+        receives what the module returns; if it fails on that and there are ``.logits``, it receives those. None for
+        the ``.loss`` that the module computes itself.
+    n: the number of terms in the mean. Defaults to the rows of ``data``; for tokens (targets that are whole numbers,
+        several per row) to the number of those that count: not -100, not masked.
     only: which parameters move: a pattern for names such as ``"layers.0.*"``, several, or {name: boolean mask}.
     device: where to compute; defaults to where the module is.
 
@@ -81,7 +88,7 @@ def llc_trajectory(
     module: nn.Module,
     checkpoints: Mapping[float, Any],
     data: Any,
-    loss: Callable[..., Any],
+    loss: Callable[..., Any] | None = None,
     *,
     device: str | device | None = None,
     **options: Unpack[LLCKeywords],
@@ -102,7 +109,7 @@ def llc_trajectory(
 def llc_components(
     module: nn.Module,
     data: Any,
-    loss: Callable[..., Any],
+    loss: Callable[..., Any] | None = None,
     components: Mapping[str, Only] | None = None,
     *,
     device: str | device | None = None,

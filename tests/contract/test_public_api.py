@@ -97,10 +97,10 @@ SIGNATURES = {
     "swap=True, pointwise=False, seed=0)",
     "llc": "(loss, params=None, data=None, *, n=None, nbeta=None, gamma=None, prior=None, only=None, sampler='auto', "
     "chains=8, target=0.02, max_grads=None, seed=0)",
-    "torch.llc": "(module, data, loss, *, n=None, nbeta=None, gamma=None, prior=None, only=None, sampler='auto', "
+    "torch.llc": "(module, data, loss=None, *, n=None, nbeta=None, gamma=None, prior=None, only=None, sampler='auto', "
     "chains=8, target=0.02, max_grads=None, seed=0, device=None)",
     "llc_components": "(loss, params=None, data=None, components=None, **options)",
-    "torch.llc_components": "(module, data, loss, components=None, *, device=None, **options)",
+    "torch.llc_components": "(module, data, loss=None, components=None, *, device=None, **options)",
     "torch.heads": "(module, name, heads, output=None)",
     "torch.load": "(module, path)",
     "claims.verify": "(identity, *, store=None, quiet=False)",

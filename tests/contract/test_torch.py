@@ -133,7 +133,7 @@ def test_loss_and_gradient_are_those_of_ordinary_torch(name):
     module, data = seeded(MODULES[name]), some_data()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SequentialChains)
-        engine = torch_backend(module, half_square, data)
+        engine = torch_backend(module, half_square, data, precision="float64")
     offsets = 0.1 * np.random.default_rng(0).standard_normal((3, engine.size))
     losses, slopes = engine.evaluate(offsets)
     for offset, loss, slope in zip(offsets, losses, slopes, strict=True):
@@ -145,9 +145,9 @@ def test_loss_and_gradient_are_those_of_ordinary_torch(name):
 @pytest.mark.parametrize("name", ["in place", "branching"])
 def test_where_vmap_fails_chains_take_turns_and_say_why(name):
     with pytest.warns(SequentialChains, match="chains take turns, because vmap fails: .+"):
-        engine = torch_backend(seeded(MODULES[name]), half_square, some_data())
+        engine = torch_backend(seeded(MODULES[name]), half_square, some_data(), precision="float64")
     assert engine.sequential
-    at_once = torch_backend(seeded(small), half_square, some_data())
+    at_once = torch_backend(seeded(small), half_square, some_data(), precision="float64")
     assert not at_once.sequential
     position = at_once.array(0.01 * np.random.default_rng(0).standard_normal((4, at_once.size)))
     for kernel in (KERNELS["hmc"](), KERNELS["sgld"]()):
@@ -167,13 +167,15 @@ def test_attention_of_torch_itself_runs_all_chains_at_once():
 
 
 def test_chains_take_turns_where_memory_is_short(monkeypatch):
-    wide = torch_backend(seeded(small), half_square, some_data())
-    monkeypatch.setattr("phasecast.sampling.backends.torch_gradients.MOST_MEMORY", 1)
-    narrow = torch_backend(seeded(small), half_square, some_data())
+    wide = torch_backend(seeded(small), half_square, some_data(), precision="float64")
     offsets = np.random.default_rng(0).standard_normal((5, wide.size))
-    for one, other in zip(wide.evaluate(offsets), narrow.evaluate(offsets), strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-12)
-    assert narrow._gradients._at_once == 1 < wide._gradients._at_once
+    expected = wide.evaluate(offsets)
+    assert wide._gradients._turn_and_block(5, 40) == (5, 40)
+    monkeypatch.setattr("phasecast.sampling.backends.torch_gradients.MOST_MEMORY", 1)
+    narrow = torch_backend(seeded(small), half_square, some_data(), precision="float64")
+    assert narrow._gradients._turn_and_block(5, 40) == (1, 1)
+    for one, other in zip(expected, narrow.evaluate(offsets), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-13)
 
 
 def test_the_module_and_everything_global_stay_as_they_were():
@@ -257,10 +259,18 @@ def test_keys_are_apart():
 
 
 def test_precision_follows_size_and_what_the_module_insists_on():
-    assert torch_backend(seeded(small), half_square, some_data()).double
-    assert not torch_backend(seeded(small), half_square, some_data(), precision="float32").double
+    def double(module, **options):
+        return torch_backend(module, half_square, some_data(), **options).double
+
+    assert double(seeded(small).double())
+    assert not double(seeded(small))
+    assert double(seeded(small), precision="float64")
+    assert not double(seeded(small).double(), precision="float32")
+    loss = torch_backend(seeded(small), half_square, some_data()).loss_at_centre
+    for digits, needed in ((0.1, False), (10, True)):  # rounding of nβL, as a multiple of what λ̂ may be off by
+        assert double(seeded(small), nbeta=lambda n, digits=digits: digits * 1e-3 * 2**23 / loss) is needed
     big = nn.Linear(400, 300)
-    assert not torch_backend(big, half_square, some_data(4, 400, 300)).double
+    assert not torch_backend(big, half_square, some_data(4, 400, 300), nbeta=lambda n: 1e9).double
 
     class Single(nn.Module):
         def __init__(self):
@@ -270,7 +280,8 @@ def test_precision_follows_size_and_what_the_module_insists_on():
         def forward(self, x):
             return self.inner(x) @ torch.ones(2, 2)
 
-    assert not torch_backend(seeded(Single), half_square, some_data()).double
+    assert not double(seeded(Single).double())
+    assert not double(seeded(Single), nbeta=lambda n: 1e9)
 
 
 @pytest.mark.slow

@@ -8,13 +8,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy.optimize import minimize
 
 import phasecast as pc
 from phasecast.coefficients.llc import observables
 from phasecast.coefficients.llc.observables import POLICY
 from phasecast.core import Measurement, Status
 from phasecast.core.errors import BadInput
-from phasecast.sampling.backends.jax import jax_backend
 from phasecast.sampling.backends.protocol import stream
 from phasecast.sampling.traces import mcse
 
@@ -167,50 +167,64 @@ def test_draws_too_correlated_for_an_error_are_refused(regression):
     assert "raise draws or thin" in found.reasons[0]
 
 
+def test_ignored_tokens_are_not_counted(regression):
+    """Two tokens per row, one of them with loss zero: as many terms as there are rows."""
+    whole = regression.fluctuation(row_losses, draws=40, thin=5)
+    padded = regression.fluctuation(
+        lambda w, data: jnp.stack([row_losses(w, data), jnp.zeros(ROWS)], axis=1), draws=40, thin=5
+    )
+    assert padded.terms == whole.terms == ROWS
+    assert padded.estimate == pytest.approx(whole.estimate, rel=1e-12)
+    assert padded.waic.estimate == pytest.approx(whole.waic.estimate, rel=1e-12)
+
+
 def test_sampling_again_with_a_reweighted_row_changes_a_network_as_its_influence_says():
     rng = np.random.default_rng(4)
     x = np.linspace(-2, 2, 40)
-    data = (x, np.sin(2 * x) + 0.3 * rng.normal(size=40), np.zeros(40))
+    data = (x, np.sin(2 * x) + 0.3 * rng.normal(size=40))
 
-    def of_rows(w, data):
-        return (w[:3] @ jnp.tanh(jnp.outer(w[3:6], data[0]) + w[6:9, None]) - data[1]) ** 2 / 2
+    def of_rows(params, data):
+        a, b, c = params["w"]
+        return (a @ jnp.tanh(jnp.outer(b, data[0]) + c[:, None]) - data[1]) ** 2 / 2
 
-    def loss(w, data):
-        return (of_rows(w, data) * (1 / 40 + data[2])).sum()
+    def loss(params, data):
+        return (of_rows(params, data) * params["weights"]).sum()
 
-    from scipy.optimize import minimize
+    def params(w, weights):
+        return {"w": np.reshape(w, (3, 3)), "weights": weights}
 
-    start = rng.normal(size=9)
-    slope = jax.jit(jax.grad(loss))
-    best = minimize(lambda w: float(loss(w, data)), start, jac=lambda w: np.asarray(slope(w, data), float)).x
-    result = pc.llc(loss, best, data, nbeta=40.0, gamma=20.0, target=0.05, sampler="hmc", chains=8)
+    even = np.full(40, 1 / 40)
+    both = jax.jit(jax.value_and_grad(lambda w: loss(params(w, even), data)))
+    best = minimize(lambda w: [np.asarray(one, float) for one in both(w)], rng.normal(size=9), jac=True).x
+    result = pc.llc(
+        loss, params(best, even), data, only="w", nbeta=40.0, gamma=20.0, target=0.05, sampler="hmc", chains=8
+    )
     row, others, step = 39, np.array([3, 20, 30, 37, 38, 39]), 1.0
-    found = result.influence(others, of_rows, draws=400)
+    found = result.influence(others, of_rows)
     chains = result.chains
 
     def losses(weight):
         """ℓ of the rows at draws with exp(−weight ℓ_row) more."""
-        weights = np.zeros(40)
-        weights[row] = weight / result.nbeta
-        backend = jax_backend(loss, best, (*data[:2], weights))
+        weights = even + weight / result.nbeta * (np.arange(40) == row)
+        backend = chains.backend.moved_to(params(best, weights))
         key = stream(backend, backend.key(1), "again")
         state = backend.init(chains.kernel, chains.state["position"], chains.tuning, key)
         series = []
-        for number in range(420):
+        for number in range(220):
             state, _ = backend.run(chains.kernel, state, chains.tuning, backend.fold(key, number), 5)
             series.append(backend.of_rows(of_rows, state["position"])[:, others])
         return np.array(series[20:])
 
     more, less = losses(step), losses(-step)
     response = (more.mean(axis=(0, 1)) - less.mean(axis=(0, 1))) / (2 * step)
-    errors = [np.hypot(mcse(more[..., j]), mcse(less[..., j])) / (2 * step) for j in range(len(others))]
+    errors = np.array([np.hypot(mcse(more[..., j]), mcse(less[..., j])) / (2 * step) for j in range(len(others))])
     said, error = np.asarray(found.estimate)[-1], found.error[-1]
-    # a finite step has a cubic part: 10% at εs = 0.4, where s is the standard deviation of the loss of the row
-    distance = (response - said) / np.sqrt(np.square(errors) + error**2 + (0.1 * said) ** 2)
+    cubic = 0.1 * np.abs(said)  # a finite step: the next term of a central difference, of order (ε s)² with s ≈ 0.3
+    distance = (response - said) / np.sqrt(errors**2 + error**2 + cubic**2)
     print(
         distance, said, error, response, errors, np.std(more[..., -1]), np.std(less[..., -1]), result.gradients, found
     )
     assert np.abs(distance).max() < 4
     other_row = np.asarray(found.estimate)[0]
-    wrong = (response - other_row) / np.sqrt(np.square(errors) + found.error[0] ** 2 + (0.1 * said) ** 2)
+    wrong = (response - other_row) / np.sqrt(errors**2 + found.error[0] ** 2 + cubic**2)
     assert np.abs(wrong).max() > 6

@@ -80,8 +80,10 @@ def _shapes(problem: Problem | TorchProblem) -> dict[str, tuple[int, ...]]:
         from phasecast.sampling.backends.jax import parameter_shapes
 
         return parameter_shapes(problem.params)
-    module = getattr(problem.module, "_orig_mod", problem.module)  # what torch.compile wraps
-    return {name: tuple(one.shape) for name, one in module.named_parameters() if one.requires_grad}
+    from phasecast.sampling.backends.torch_module import uncompiled
+
+    parameters = uncompiled(problem.module).named_parameters()
+    return {name: tuple(one.shape) for name, one in parameters if one.requires_grad}
 
 
 def groups(names: Iterable[str]) -> dict[str, list[str]]:

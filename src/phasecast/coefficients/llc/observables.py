@@ -235,15 +235,14 @@ def fluctuation(
     """ν and WAIC of the sampled law; see :meth:`LLC.fluctuation`."""
     walk = _Walk(result, draws, thin, policy)
     first = _terms(walk.backend.of_rows(row_losses, walk.start["position"]))
-    terms = first.shape[1]
-    _check_terms(float(first[0].mean()), walk.loss_of(walk.start["position"])[0], policy)
+    returned, terms = first.shape[1], _count_terms(first, walk.loss_of(walk.start["position"]), policy)
     per_chain = _fine(walk.draws, walk.chains, policy)
     at_once = max(1, policy.memory // (3 * 8 * per_chain * walk.chains))
     beta = result.nbeta / terms
-    timed = np.unique(np.linspace(0, terms - 1, policy.timed).astype(int))
+    timed = np.unique(np.linspace(0, returned - 1, policy.timed).astype(int))
     left_out: list[np.ndarray] = []
     largest, loss, series, batches = 0.0, np.empty(0), np.empty(0), None
-    for begin in range(0, terms, at_once):  # the same draws once more for each part of many rows
+    for begin in range(0, returned, at_once):  # the same draws once more for each part of many rows
         sums = _Sums(first[0, begin : begin + at_once], walk.draws, walk.chains, per_chain)
 
         def observe(position: Array, sums: _Sums = sums, begin: int = begin) -> np.ndarray:
@@ -524,12 +523,16 @@ def _check_memory(numbers: int, what: str, policy: ObservablesPolicy) -> None:
         raise BadInput(f"{what} take {size:.0f} MB", f"ask for fewer, below {policy.memory / 2**20:.0f} MB")
 
 
-def _check_terms(mean: float, loss: float, policy: ObservablesPolicy) -> None:
-    """Refuse terms whose mean is not the loss: then neither β nor n is known."""
-    if abs(mean - loss) > policy.same * max(abs(loss), abs(mean)):
-        raise BadInput(
-            f"the mean of row_losses is {mean:.6g} where the loss is {loss:.6g}", "return the terms of the mean loss"
-        )
+def _count_terms(values: np.ndarray, loss: np.ndarray, policy: ObservablesPolicy) -> int:
+    """How many terms have the loss as their mean: all, or those that are not zero because they are ignored."""
+    counted = int(np.count_nonzero(values.any(axis=0)))
+    for count in (values.shape[1], counted):
+        if np.allclose(values.sum(axis=1), count * loss, rtol=policy.same):
+            return count
+    raise BadInput(
+        f"the mean of row_losses is {values[0].mean():.6g} where the loss is {loss[0]:.6g}",
+        "return the terms of the mean loss",
+    )
 
 
 def _judged(

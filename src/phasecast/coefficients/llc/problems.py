@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from phasecast.coefficients.llc.options import LLCOptions
 from phasecast.core.errors import BadInput, MissingExtra, whole_number
@@ -18,9 +16,7 @@ from phasecast.sampling import KERNELS, Fixed
 from phasecast.sampling.backends.protocol import Backend
 
 if TYPE_CHECKING:
-    from torch import Tensor, nn
-
-ROWS_AT_ONCE = 1024  # rows read from a Dataset at once: large enough for speed, small enough for memory
+    from torch import nn
 
 
 @dataclass(frozen=True)
@@ -32,16 +28,16 @@ class TorchProblem:
     Parameters
     ----------
     module: a trained ``torch.nn.Module``; parameters that need no gradient do not move.
-    data: a pair of tensors (inputs, targets), or a Dataset or a DataLoader of such pairs; None for a population loss,
-        ``loss(module())``.
-    loss: ``loss(outputs, targets)``, the *mean* negative log-likelihood per term.
-    n: the number of terms in the mean; defaults to the rows of ``data``.
+    data: (inputs, targets), ((x1, x2), targets) or a dictionary of tensors, or a Dataset or a DataLoader of such
+        batches; None for a population loss, ``loss(module())``.
+    loss: ``loss(outputs, targets)``, the *mean* negative log-likelihood per term; None for the module's own ``.loss``.
+    n: the number of terms in the mean; defaults to the rows of ``data``, or to its counted tokens.
     name: what tables and figures call it; defaults to the name of the module's class.
     """
 
     module: nn.Module
     data: Any
-    loss: Callable[..., Any]
+    loss: Callable[..., Any] | None = None
     n: int | None = None
     name: str = ""
 
@@ -77,11 +73,16 @@ def load_sampled_problem(reference: str) -> Problem | TorchProblem:
 
 @dataclass(frozen=True)
 class Sampled:
-    """A problem on its back-end: ``n`` terms of the mean loss, and what results call it."""
+    """A problem on its back-end: ``n`` terms of the mean loss, and what results call it.
+
+    ``note`` says what n counts, ``notes`` what the user should know of how the problem was understood.
+    """
 
     backend: Backend
     n: int | None
     name: str
+    note: str = ""
+    notes: tuple[str, ...] = ()
 
 
 def on_backend(problem: Problem | TorchProblem, options: LLCOptions, *, device: Any = None) -> Sampled:
@@ -99,22 +100,29 @@ def on_backend(problem: Problem | TorchProblem, options: LLCOptions, *, device: 
 def _on_torch(problem: TorchProblem, options: LLCOptions, device: Any) -> Sampled:
     need_torch()
     from phasecast.sampling.backends.torch import refuse_jax, torch_backend
+    from phasecast.sampling.backends.torch_data import read_examples
 
     method = options.method
     if method is not None:
         refuse_jax(KERNELS[method.kernel]() if isinstance(method, Fixed) else method)
-    tensors = None if problem.data is None else tensors_of(problem.data)
-    n = len(tensors[0]) if problem.n is None and tensors is not None else problem.n
+    examples = read_examples(problem.data)
+    given = problem.n if options.n is None else options.n
     backend = torch_backend(
         problem.module,
         problem.loss,
-        tensors,
+        examples,
         decay=options.decay,
         only=options.only,
         batch=options.minibatch,
+        nbeta=lambda terms: options.temperature(terms if given is None else given),
         device=device,
     )
-    return Sampled(backend, n, problem.name or type(problem.module).__name__)
+    probe = backend.probe
+    note = probe.note
+    if given is not None:
+        note = f"n = {given:,}, as given" + (f"; by default {note}" if note and given != probe.terms else "")
+    name = problem.name or type(getattr(problem.module, "_orig_mod", problem.module)).__name__
+    return Sampled(backend, probe.terms if problem.n is None else problem.n, name, note, probe.notes)
 
 
 def need_torch() -> None:
@@ -123,42 +131,3 @@ def need_torch() -> None:
         import torch  # noqa: F401  # pyright: ignore[reportUnusedImport]
     except ImportError:
         raise MissingExtra("torch", "torch") from None
-
-
-def tensors_of(data: Any) -> tuple[Tensor, Tensor]:
-    """(inputs, targets) as two tensors with as many rows, from a pair, a Dataset or a DataLoader."""
-    import torch
-    from torch.utils.data import DataLoader, Dataset
-
-    if isinstance(data, Dataset):
-        data = DataLoader(data, batch_size=ROWS_AT_ONCE)
-    if isinstance(data, DataLoader):
-        with torch.random.fork_rng(devices=[]):  # a loader draws a seed even where it does not shuffle
-            pairs = [_pair(batch) for batch in data]
-        if not pairs:
-            raise BadInput("the data has no rows", "give at least one")
-        inputs, targets = (torch.cat(parts) for parts in zip(*pairs, strict=True))
-    else:
-        inputs, targets = _pair(data)
-    if not inputs.ndim or not targets.ndim or len(inputs) != len(targets) or not len(inputs):
-        shapes = f"{tuple(inputs.shape)} and {tuple(targets.shape)}"
-        raise BadInput(f"inputs and targets have shapes {shapes}", "give one row of each per example")
-    return inputs, targets
-
-
-def _pair(batch: Any) -> tuple[Tensor, Tensor]:
-    import torch
-
-    if isinstance(batch, tuple | list) and len(batch) == 2:
-        parts = [torch.as_tensor(part) if isinstance(part, np.ndarray) else part for part in batch]
-        if all(isinstance(part, torch.Tensor) for part in parts):
-            return parts[0], parts[1]
-    held = ", ".join(_kinds(batch))
-    raise BadInput(f"data holds {held}", "give tensors (inputs, targets), or a Dataset or DataLoader of such pairs")
-
-
-def _kinds(batch: Any) -> Iterator[str]:
-    if isinstance(batch, tuple | list):
-        yield from (type(part).__name__ for part in batch[:4])
-    else:
-        yield f"a {type(batch).__name__}"

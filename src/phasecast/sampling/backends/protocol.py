@@ -33,7 +33,8 @@ class Backend(Protocol):
 
     ``size`` is the number of parameters that move, ``rows`` the number of rows of the data (None for a population
     loss), ``decay`` the coefficient s of an L2 term s/2 |w|² that is sampled with the loss, ``double`` whether chains
-    run in float64. ``loss_at_centre`` is L(w*) and ``centre_as_numpy`` the moving part of w*.
+    run in float64. ``loss_at_centre`` is L(w*) and ``centre_as_numpy`` the moving part of w*. ``setup_gradients`` is
+    what was evaluated before the chains and for compilation, in gradients of all rows; it grows with each new shape.
     """
 
     @property
@@ -48,6 +49,8 @@ class Backend(Protocol):
     def double(self) -> bool: ...
     @property
     def names(self) -> list[str]: ...
+    @property
+    def setup_gradients(self) -> float: ...
     @property
     def loss_at_centre(self) -> float: ...
     @property
@@ -96,7 +99,7 @@ class Backend(Protocol):
         ...
 
     def of_rows(self, row_losses: Callable[..., Any], offsets: Array) -> np.ndarray:
-        """The loss of each row at offsets (chains, size): (chains, rows)."""
+        """The loss of each row, or of each of its tokens, at offsets (chains, size): (chains, rows) or more axes."""
         ...
 
 

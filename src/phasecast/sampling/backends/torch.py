@@ -6,7 +6,9 @@ As on JAX, everything is a function of the offset u from w*, flattened.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+import pickle
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -16,66 +18,111 @@ from torch import Tensor, nn
 
 from phasecast.core.errors import BadInput
 from phasecast.sampling.backends.protocol import LARGEST_DOUBLE, Minibatch, check_batch
-from phasecast.sampling.backends.selection import Only, how_many
+from phasecast.sampling.backends.selection import Only
+from phasecast.sampling.backends.torch_data import read_examples
 from phasecast.sampling.backends.torch_gradients import Gradients, SequentialChains
-from phasecast.sampling.backends.torch_module import ModuleLoss, Rows, moving_parameters, one_line
+from phasecast.sampling.backends.torch_module import (
+    ModuleLoss,
+    differs_in_training,
+    moving_parameters,
+    one_line,
+    uncompiled,
+)
 from phasecast.sampling.backends.torch_ops import TorchOps, fold, generator
+from phasecast.sampling.backends.torch_probe import Probe, look
 from phasecast.sampling.kernels.kernel import Array, Kernel, State, Tuning, dot, localised
 
 __all__ = ["SequentialChains", "TorchBackend", "torch_backend"]
 
 OPS = TorchOps()
 
+ROUNDING = 2.0**-23  # of float32
+MOST_ROUNDING = 1e-3
+"""Rounding of λ̂ that is accepted for each thousand parameters, and for fewer: λ̂ itself grows with their number."""
+
 
 def torch_backend(
     module: nn.Module,
-    loss: Callable[..., Any],
-    data: Rows = None,
+    loss: Callable[..., Any] | None,
+    data: Any = None,
     *,
     decay: float = 0.0,
     only: Only = None,
     batch: Minibatch | None = None,
     precision: str | None = None,
+    nbeta: Callable[[int | None], float] | None = None,
     device: str | torch.device | None = None,
 ) -> TorchBackend:
     """A loss around the parameters of a module, ready for chains.
 
     Parameters
     ----------
-    module: a trained ``nn.Module``, evaluated as ``module(inputs)``; parameters that need no gradient stay.
-    loss: ``loss(outputs, targets)``, the *mean* negative log-likelihood per term.
-    data: tensors (inputs, targets) with one row per example; None for a population loss, ``loss(module())``.
+    module: a trained ``nn.Module``; parameters that need no gradient stay.
+    loss: ``loss(outputs, targets)``, the *mean* negative log-likelihood per term; None for the outputs' ``.loss``.
+    data: what :func:`~phasecast.sampling.backends.torch_data.read_examples` reads; None for a population loss,
+        ``loss(module())``.
     decay: the coefficient s of a training-time L2 term s/2 |w|² that is sampled along with the loss.
     only: which parameters move, as patterns for names (``"layers.0.*"``) or masks; the others stay where they are.
     batch: the minibatches of gradients; None for gradients of all rows.
-    precision: "float64" or "float32"; by default float64 up to :data:`LARGEST_DOUBLE` parameters, where the device and
-        the module's code allow it.
+    precision: "float64" or "float32"; by default that of the module (float32 for anything shorter), and float64 where
+        ``nbeta`` times the loss at w* is so large that rounding in float32 would be seen in λ̂.
+    nbeta: the inverse temperature that is planned for so many terms of the mean loss, if known.
     device: where to compute; by default where the module is.
     """
     if not isinstance(module, nn.Module):
         raise BadInput(f"module is a {type(module).__name__}", "give a torch.nn.Module")
-    if not callable(loss):
+    if loss is not None and not callable(loss):
         raise BadInput(f"loss is a {type(loss).__name__}, not a function", "give loss(outputs, targets)")
-    module = getattr(module, "_orig_mod", module)  # what torch.compile wraps
+    examples = read_examples(data)
+    if loss is None and examples is None:
+        raise BadInput("loss is a NoneType, and there is no data", "give loss(outputs)")
+    in_training = differs_in_training(module)
+    module = uncompiled(module)
     names, moving, entries = moving_parameters(module, only)
-    check_batch(batch, None if data is None else len(data[0]))
+    check_batch(batch, None if examples is None else len(examples))
     place = _device(device, next(iter(moving.values())).device)
     if precision not in (None, "float32", "float64"):
         raise BadInput(f"unknown precision '{precision}'", "use float32 or float64")
-    size = sum(how_many(entries[name], tuple(parameter.shape)) for name, parameter in moving.items())
-    double = (size <= LARGEST_DOUBLE) if precision is None else precision == "float64"
-    dtype = torch.float64 if double and place.type != "mps" else torch.float32
-    try:
-        owned = ModuleLoss(module, loss, data, entries, place, dtype)
-        value = owned.value_at(owned.first)
-    except BadInput:
-        if precision is not None or dtype == torch.float32:
-            raise
-        owned = ModuleLoss(module, loss, data, entries, place, torch.float32)  # its code may insist on float32
-        value = owned.value_at(owned.first)
+
+    def in_precision(dtype: torch.dtype) -> tuple[ModuleLoss, Probe]:
+        owned = ModuleLoss(module, loss, examples, entries, place, dtype)
+        return owned, look(owned)
+
+    owned, probe = _precise_enough(in_precision, precision, nbeta, next(iter(moving.values())).dtype, place)
+    if in_training:
+        word = "the module was in train mode: it is sampled in eval mode, without dropout, with stored statistics"
+        probe = replace(probe, notes=(*probe.notes, word))
+    _check_finite(probe.value)
+    gradients = Gradients(owned, probe)
+    value = gradients.at(owned.first)
     _check_finite(value)
-    gradients = Gradients(owned, batch.rows if batch else None)
     return TorchBackend(names, gradients, owned.first, value, decay, batch)
+
+
+def _precise_enough(
+    in_precision: Callable[[torch.dtype], tuple[ModuleLoss, Probe]],
+    asked: str | None,
+    nbeta: Callable[[int | None], float] | None,
+    own: torch.dtype,
+    place: torch.device,
+) -> tuple[ModuleLoss, Probe]:
+    """The loss in the precision that was asked for, or in that of the module unless rounding matters."""
+    if asked is not None:
+        return in_precision(torch.float64 if asked == "float64" and place.type != "mps" else torch.float32)
+    if own == torch.float64 and place.type != "mps":
+        try:
+            return in_precision(torch.float64)
+        except BadInput:  # its code may insist on float32
+            return in_precision(torch.float32)
+    owned, probe = in_precision(torch.float32)
+    size = owned.first.numel()
+    rounding = 0.0 if nbeta is None else nbeta(probe.terms) * abs(probe.value) * ROUNDING
+    if place.type == "mps" or size > LARGEST_DOUBLE or not rounding > MOST_ROUNDING * max(1.0, size / 1000):
+        return owned, probe
+    try:
+        return in_precision(torch.float64)
+    except BadInput:
+        return owned, probe
 
 
 class TorchBackend:
@@ -95,6 +142,7 @@ class TorchBackend:
     ) -> None:
         self.names, self.decay, self.loss_at_centre = names, decay, loss_at_centre
         self._gradients, self._centre, self._batch = gradients, centre, batch
+        self._spent_before = 0.0
         self.centre_as_numpy = centre.cpu().numpy().astype(float)
 
     @property
@@ -119,6 +167,16 @@ class TorchBackend:
         return self._gradients.sequential
 
     @property
+    def probe(self) -> Probe:
+        """What is known about the loss: its terms, and what the user should know of it."""
+        return self._gradients.probe
+
+    @property
+    def setup_gradients(self) -> float:
+        """What set-up and recording have cost so far, in gradients of all rows."""
+        return self._gradients.spent - self._spent_before
+
+    @property
     def device(self) -> torch.device:
         return self._loss.device
 
@@ -128,19 +186,34 @@ class TorchBackend:
         Compiled again only where buffers or frozen parameters differ, as those of batch norm do.
         """
         state = params.state_dict() if isinstance(params, nn.Module) else params
-        state = {name.removeprefix("_orig_mod."): value for name, value in state.items()}
+        state = {name.replace("_orig_mod.", ""): value for name, value in state.items()}
         centre = self._loss.centre_of(state)
         loss, gradients = self._loss.with_fixed(state), self._gradients
+        before = gradients.spent
         if loss is not self._loss:
-            gradients = Gradients(loss, gradients.batch)
-        value = loss.value_at(centre)
+            gradients, before = Gradients(loss, replace(gradients.probe, cost=0.0)), 0.0
+        value = gradients.at(centre)
         _check_finite(value)
-        return TorchBackend(self.names, gradients, centre, value, self.decay, self._batch)
+        moved = TorchBackend(self.names, gradients, centre, value, self.decay, self._batch)
+        moved._spent_before = before
+        return moved
 
     def minibatched(self, batch: int) -> TorchBackend:
         """The same with anchored gradients of so many rows."""
-        gradients = Gradients(self._loss, batch)
-        return TorchBackend(self.names, gradients, self._centre, self.loss_at_centre, self.decay, Minibatch(batch))
+        check_batch(Minibatch(batch), self.rows)
+        other = TorchBackend(
+            self.names, self._gradients, self._centre, self.loss_at_centre, self.decay, Minibatch(batch)
+        )
+        other._spent_before = self._spent_before
+        return other
+
+    def __getstate__(self) -> dict[str, Any]:
+        self._loss.put_first()
+        try:
+            pickle.dumps((self._loss.module, self._loss.loss))
+        except Exception as error:  # a lambda, or a class inside a function
+            return {**self.__dict__, "_gradients": _Lost(one_line(error))}
+        return self.__dict__
 
     # what kernels see
 
@@ -155,25 +228,25 @@ class TorchBackend:
 
     def _evaluate(self, positions: Tensor, key: int | None) -> tuple[Tensor, Tensor]:
         """L − L* and ∇L at each position, over all rows or over a minibatch for each chain."""
-        data = self._loss.data
-        if key is None or self._batch is None:
-            value, slope = self._gradients(self._centre, positions, data, own=False)
+        batch = self._batch
+        if key is None or batch is None:
+            value, slope = self._gradients.everywhere(self._centre, positions)
+            return (value - self.loss_at_centre).to(slope.dtype), slope
+        chains, rows = len(positions), self.rows or 0
+        draw = generator(key, self.device)
+        chosen = torch.randint(rows, (chains, batch.rows), generator=draw, device=self.device)
+        if not batch.anchored:
+            value, slope = self._gradients.of_rows(self._centre, positions, chosen)
             return value - self.loss_at_centre, slope
-        chains, count = len(positions), self._batch.rows
-        chosen = torch.randint(
-            self.rows or 0, (chains * count,), generator=generator(key, self.device), device=self.device
-        )
-        some = tuple(part.index_select(0, chosen).view(chains, count, *part.shape[1:]) for part in data or ())
-        value, slope = self._gradients(self._centre, positions, some, own=True)
-        if not self._batch.anchored:
-            return value - self.loss_at_centre, slope
-        zero = torch.zeros_like(self._centre).expand(chains, -1)
-        there, slope_there = self._gradients(self._centre, zero, some, own=True)
-        return value - there, slope - slope_there + self._slope_at_centre
+        both = torch.cat([positions, torch.zeros_like(positions)])
+        value, slope = self._gradients.of_rows(self._centre, both, chosen)
+        (here, there), (slope_here, slope_there) = value.split(chains), slope.split(chains)
+        return here - there, slope_here - slope_there + self._slope_at_centre
 
     @cached_property
     def _slope_at_centre(self) -> Tensor:
-        return self._gradients(self._centre, torch.zeros_like(self._centre)[None], self._loss.data, own=False)[1][0]
+        self._gradients.spent += 1.0
+        return self._gradients.everywhere(self._centre, torch.zeros_like(self._centre)[None])[1][0]
 
     # what the estimator calls
 
@@ -214,17 +287,46 @@ class TorchBackend:
             return _rest(state), {name: torch.stack(values).cpu().numpy() for name, values in observed.items()}
 
     def evaluate(self, offsets: Array) -> tuple[np.ndarray, np.ndarray]:
-        """L − L* and ∇L over all the data at offsets (chains, size)."""
+        """L − L* and ∇L over all the data at offsets (chains, size), as float64 for whatever is computed from them."""
         with torch.no_grad():
             loss, slope = self._evaluate(torch.as_tensor(offsets).to(self.device, self._loss.dtype), None)
-            return loss.cpu().numpy(), slope.cpu().numpy()
+            return loss.double().cpu().numpy(), slope.double().cpu().numpy()
 
     def of_rows(self, row_losses: Callable[..., Any], offsets: Array) -> np.ndarray:
-        """``row_losses(outputs, targets)``, the loss of each row, at offsets (chains, size): (chains, rows)."""
+        """``row_losses(outputs, targets)``, the loss of each row or of each of its tokens, at offsets (chains, size):
+        (chains, rows) or (chains, rows, tokens)."""
         with torch.no_grad():
             places = torch.as_tensor(offsets).to(self.device, self._loss.dtype)
-            rows = [self._loss(self._loss.parts(self._centre + at), self._loss.data, row_losses) for at in places]
-        return torch.stack(rows).cpu().numpy()
+            chains = [torch.cat(list(self._rows_at(row_losses, self._centre + place))) for place in places]
+        return torch.stack(chains).cpu().numpy()
+
+    def _rows_at(self, row_losses: Callable[..., Any], place: Tensor) -> Iterator[Tensor]:
+        parts = self._loss.parts(place)
+        for rows in self._gradients.blocks():
+            losses, count = self._loss(parts, rows, row_losses), len(rows[0])
+            if losses.ndim == 1 and len(losses) > count and len(losses) % count == 0:  # tokens in one line
+                losses = losses.view(count, -1)
+            if not losses.ndim or len(losses) != count:
+                raise BadInput(
+                    f"row_losses has shape {tuple(losses.shape)} for {count} rows",
+                    "return a number for each row, or for each token of each row, as with reduction='none'",
+                )
+            yield losses
+
+
+class _Lost:
+    """In place of a module or a loss that could not be pickled."""
+
+    def __init__(self, cause: str) -> None:
+        self.cause = cause
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or name == "cause":
+            raise AttributeError(name)
+        raise BadInput(
+            f"the chains of this result cannot go on, because its module or loss was not pickled: {self.cause}",
+            "define them at the top level of a file, or use the result where it was made",
+        )
 
 
 def refuse_jax(kernel: Kernel) -> None:

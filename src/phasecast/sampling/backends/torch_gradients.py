@@ -1,13 +1,15 @@
 """Losses and gradients of all chains in one backward pass.
 
 The sum of the losses of independent chains has for its gradient the gradients of each, so one pass serves them all. It
-is recorded once for each shape, as a graph of plain operations.
+is recorded once for each shape, as a graph of plain operations. Rows that do not fit into memory at once are taken in
+equal blocks, weighted by what they count.
 """
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import torch
@@ -16,9 +18,12 @@ from torch import Tensor
 from phasecast.core.errors import BadInput
 from phasecast.sampling.backends.torch_module import ModuleLoss, Rows, one_line
 from phasecast.sampling.backends.torch_ops import TorchOps, fold
+from phasecast.sampling.backends.torch_probe import FORWARD, Kind, Probe, few_rows
 
-MOST_MEMORY = 2**30
-"""Bytes of activations that chains at once may hold, chosen to fit a small laptop; with more, they take turns."""
+MOST_MEMORY = 2**28
+"""Bytes of activations held at once. More is not faster, because memory of this size is fetched anew each time."""
+
+FEWEST_ROWS = 64  # of a block before chains take turns: fewer would leave too little work for each operation
 
 Pair: TypeAlias = "tuple[Tensor, Tensor]"
 
@@ -30,45 +35,137 @@ class SequentialChains(UserWarning):
 class Gradients:
     """L and ∇L at offsets from w*; ``sequential`` says whether chains take turns because the module cannot be vmapped.
 
+    ``spent`` counts what set-up and recording cost so far, in gradients of all rows.
+
     Parameters
     ----------
     loss: the loss of the module.
-    batch: rows of a minibatch; None for all of them.
+    probe: how the loss of all rows follows from blocks of rows.
     """
 
-    def __init__(self, loss: ModuleLoss, batch: int | None) -> None:
-        self.loss, self.batch = loss, batch
-        self._at_once = self._chains_in_memory()
+    def __init__(self, loss: ModuleLoss, probe: Probe) -> None:
+        self.loss, self.probe = loss, probe
+        self.spent = probe.cost
         self._graphs: dict[tuple[Any, ...], Callable[..., Pair]] = {}
-        cause = self._why_not_at_once()
+        self._bytes_per_row = self._activations_per_row()
+        cause = self._why_not_at_once(own=False)
         self.sequential = cause is not None
         if cause is not None:
-            warnings.warn(SequentialChains(f"chains take turns, because vmap fails: {cause}"), stacklevel=4)
+            _warn(cause)
 
-    def __call__(self, centre: Tensor, positions: Tensor, data: Rows, own: bool) -> Pair:
-        """L and ∇L at offsets (chains, size); ``own`` if each chain has its own rows, on a first axis of data."""
-        return self._evaluate(centre, positions, data, own, self.sequential)
+    @property
+    def rows(self) -> int:
+        """Rows of the data; 1 for a population loss."""
+        return 1 if self.loss.data is None else len(self.loss.data[0])
 
-    def _evaluate(self, centre: Tensor, positions: Tensor, data: Rows, own: bool, sequential: bool) -> Pair:
-        turn = 1 if sequential else self._at_once
+    def everywhere(self, centre: Tensor, positions: Tensor) -> Pair:
+        """L, in float64, and ∇L over all rows at offsets (chains, size)."""
+        turn, block = self._turn_and_block(len(positions), self.rows)
         if len(positions) > turn:
+            pieces = [self.everywhere(centre, some) for some in positions.split(turn)]
+            return torch.cat([value for value, _ in pieces]), torch.cat([slope for _, slope in pieces])
+        if block >= self.rows:
+            value, slope = self._evaluate(centre, positions, self.loss.data, own=False)
+            return value.double(), slope
+        value = torch.zeros(len(positions), dtype=torch.float64, device=positions.device)
+        slope = torch.zeros_like(positions)
+        for begin in range(0, self.rows, block):
+            some = tuple(part[begin : begin + block] for part in self.loss.data or ())
+            share = self._share(begin, begin + block)
+            one, its_slope = self._evaluate(centre, positions, some, own=False)
+            value += share * one.double()
+            slope.add_(its_slope, alpha=share)
+        return value, slope
+
+    def of_rows(self, centre: Tensor, positions: Tensor, chosen: Tensor) -> Pair:
+        """Estimates of L and ∇L at offsets (chains, size) by the rows ``chosen`` (chains, batch) for each chain; where
+        there are more offsets than rows chosen, the rows serve again."""
+        turn, _ = self._turn_and_block(len(positions), chosen.shape[1])
+        again = len(positions) // len(chosen)
+        some = tuple(part.view(*chosen.shape, *part.shape[1:]) for part in self.loss.chosen(chosen.reshape(-1)))
+        some = tuple(torch.cat([part] * again) for part in some) if again > 1 else some
+        pieces = [
+            self._evaluate(centre, *turns, own=True)
+            for turns in zip(positions.split(turn), zip(*(part.split(turn) for part in some), strict=True), strict=True)
+        ]
+        value, slope = (torch.cat(parts) if len(pieces) > 1 else parts[0] for parts in zip(*pieces, strict=True))
+        counts = self.probe.counts
+        if self.probe.kind is Kind.SUM:
+            scale = self.rows / chosen.shape[1]
+            return scale * value, scale * slope
+        if counts is None:
+            return value, slope
+        mean = float(counts.double().mean())  # a batch that counts more stands for more: without it, a bias
+        scale = (counts[chosen].to(value.dtype).mean(1) / mean).repeat(again)
+        return scale * value, scale[:, None] * slope
+
+    def at(self, place: Tensor) -> float:
+        """L over all rows, without its gradient."""
+        _, block = self._turn_and_block(1, self.rows)
+        self.spent += FORWARD
+        with torch.no_grad():
+            if block >= self.rows:
+                return self.loss.number(place, self.loss.data)
+            return sum(
+                self._share(begin, begin + block)
+                * self.loss.number(place, tuple(part[begin : begin + block] for part in self.loss.data or ()))
+                for begin in range(0, self.rows, block)
+            )
+
+    def blocks(self) -> list[tuple[Tensor, ...]]:
+        """All rows, in blocks that fit into memory for one chain."""
+        _, block = self._turn_and_block(1, self.rows)
+        parts = [part.split(block) for part in self.loss.data or ()]
+        return list(zip(*parts, strict=True))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_graphs": {}}  # compiled programs cannot be pickled; they are recorded again
+
+    def _share(self, begin: int, end: int) -> float:
+        """What a block of rows counts in the loss of all rows."""
+        if self.probe.kind is Kind.SUM:
+            return 1.0
+        counts = self.probe.counts
+        if counts is None:
+            return (min(end, self.rows) - begin) / self.rows
+        return float(counts[begin:end].sum()) / float(counts.sum())
+
+    def _turn_and_block(self, chains: int, rows: int) -> tuple[int, int]:
+        """How many chains, and how many rows for each, keep their activations within :data:`MOST_MEMORY`."""
+        fewest = rows if self.probe.kind is Kind.WHOLE else min(rows, FEWEST_ROWS)
+        turn = max(1, min(chains, MOST_MEMORY // (self._bytes_per_row * fewest)))
+        turn = 1 if self.sequential else -(-chains // -(-chains // turn))  # equal turns need one record
+        if self.probe.kind is Kind.WHOLE:
+            return turn, rows
+        most = max(1, MOST_MEMORY // (self._bytes_per_row * turn))
+        return turn, -(-rows // -(-rows // most))  # equal blocks, too
+
+    def _evaluate(self, centre: Tensor, positions: Tensor, data: Rows, own: bool) -> Pair:
+        """L and ∇L for chains and rows that fit into memory; ``own`` if each chain has its own rows."""
+        if self.sequential or (own and self._own_fails):
             pieces = [
-                self._evaluate(
+                self._differentiate(
                     centre,
-                    positions[begin : begin + turn],
-                    tuple(part[begin : begin + turn] for part in data or ()) if own else data,
+                    positions[chain : chain + 1],
+                    tuple(part[chain : chain + 1] for part in data or ()) if own else data,
                     own,
-                    sequential,
+                    sequential=True,
                 )
-                for begin in range(0, len(positions), turn)
+                for chain in range(len(positions))
             ]
             return torch.cat([value for value, _ in pieces]), torch.cat([slope for _, slope in pieces])
-        if sequential:
-            return self._differentiate(centre, positions, data, own, sequential=True)
         shapes = (own, *positions.shape, *(tuple(part.shape) for part in data or ()))
         if shapes not in self._graphs:
             self._graphs[shapes] = self._graph(centre, positions, data, own)
         return self._graphs[shapes](centre, positions, *(data or ()))
+
+    @cached_property
+    def _own_fails(self) -> bool:
+        """Whether chains with rows of their own cannot be evaluated at once."""
+        cause = self._why_not_at_once(own=True)
+        if cause is not None:
+            _warn(cause)
+        return cause is not None
 
     def _graph(self, centre: Tensor, positions: Tensor, data: Rows, own: bool) -> Callable[..., Pair]:
         """:meth:`_differentiate` for these shapes as the operations it comes down to, without what vmap and autograd
@@ -100,6 +197,7 @@ class Gradients:
             if not all(_alike(one, other, exact) for one, other in zip(numbers, expected, strict=True)):
                 break
             best = recorded
+        self._count(6 * len(positions), data, own)  # to expect, to record and to compare, twice
         return best
 
     def _differentiate(
@@ -118,52 +216,69 @@ class Gradients:
             slopes = torch.autograd.grad(value.sum(), parts, allow_unused=True, materialize_grads=True)
         return value.detach(), self.loss.flat([slope.reshape(len(positions), -1) for slope in slopes])
 
-    def _chains_in_memory(self) -> int:
-        """How many chains at once keep their activations within :data:`MOST_MEMORY`."""
+    def _count(self, chains: int, data: Rows, own: bool) -> None:
+        """Note a cost of gradients of these rows."""
+        self.spent += chains * (1.0 if data is None else data[0].shape[1 if own else 0] / self.rows)
+
+    def _activations_per_row(self) -> int:
+        """Bytes that one chain keeps for each row between loss and gradient."""
         held = 0
+        flat = self.loss.first.clone()
+        weights = flat.untyped_storage().data_ptr()
 
         def count(tensor: Tensor) -> Tensor:
             nonlocal held
-            held += tensor.numel() * tensor.element_size()
+            if tensor.untyped_storage().data_ptr() != weights:
+                held += tensor.numel() * tensor.element_size()
             return tensor
 
-        data = self.loss.data
-        some = data if self.batch is None or data is None else tuple(part[: self.batch] for part in data)
+        some = self._few()
         with torch.enable_grad(), torch.autograd.graph.saved_tensors_hooks(count, lambda tensor: tensor):
-            parts = [part.requires_grad_() for part in self.loss.parts(self.loss.first.clone())]
-            value = self.loss(parts, some)
+            value = self.loss([part.requires_grad_() for part in self.loss.parts(flat)], some)
             if not value.requires_grad:
                 raise BadInput(
                     "the loss has no gradient in the parameters that move",
                     "do not detach them, nor use no_grad, between parameters and loss",
                 )
         del value
-        return max(1, MOST_MEMORY // max(1, held))
+        self._count(1, some, own=False)
+        return max(1, held // (1 if some is None else len(some[0])))
 
-    def _why_not_at_once(self) -> str | None:
+    def _few(self) -> Rows:
+        return self.loss.data if self.probe.kind is Kind.WHOLE else few_rows(self.loss.data)
+
+    def _why_not_at_once(self, own: bool) -> str | None:
         """Why the chains cannot be evaluated at once, or None if they can: tried at w* and a little beside it."""
-        centre, data = self.loss.first, self.loss.data
+        centre, data = self.loss.first, self._few()
         size = 1e-3 * float(centre.abs().mean() + 1e-3)
         noise = TorchOps().normal(fold(0, 0), centre)
         positions = torch.stack([torch.zeros_like(centre), size * noise])
-        own_rows = None if data is None else tuple(torch.stack([part[:1], part[:1]]) for part in data)
+        if own and data is not None:
+            data = tuple(torch.stack([part[:2], part[-2:]]) for part in data)
         together, cause = (), None
+        self._count(4, data, own)
         try:
             with warnings.catch_warnings(), torch.no_grad():
                 warnings.simplefilter("ignore")
-                together = self._evaluate(centre, positions, data, own=False, sequential=False)
-                if self.batch is not None:
-                    self._evaluate(centre, positions, own_rows, own=True, sequential=False)
+                together = self._differentiate(centre, positions, data, own)
         except Exception as error:  # whatever a module raises under vmap, taking turns may work
             cause = one_line(error)
+        pieces = []
         try:
             with torch.no_grad():
-                apart = self._evaluate(centre, positions, data, own=False, sequential=True)
+                for chain in range(2):
+                    some = tuple(part[chain : chain + 1] for part in data or ()) if own else data
+                    pieces.append(self._differentiate(centre, positions[chain : chain + 1], some, own, sequential=True))
         except RuntimeError as error:
             raise BadInput(f"the loss has no gradient: {one_line(error)}", "use differentiable operations") from error
+        apart = tuple(torch.cat(parts) for parts in zip(*pieces, strict=True))
         if cause is None and not all(_alike(one, other, 1e-3) for one, other in zip(together, apart, strict=True)):
             return "it gives other numbers than one chain at a time"
         return cause
+
+
+def _warn(cause: str) -> None:
+    warnings.warn(SequentialChains(f"chains take turns, because vmap fails: {cause}"), stacklevel=5)
 
 
 def _alike(one: Tensor, other: Tensor, share: float) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from enum import StrEnum
 from typing import Any, TypeAlias
 
 import torch
@@ -12,24 +13,36 @@ from torch import Tensor, nn
 
 from phasecast.core.errors import BadInput
 from phasecast.sampling.backends.selection import Entries, Only, entries_that_move, how_many
+from phasecast.sampling.backends.torch_data import Examples, Layout
 
 SAME = 1e-5  # relative difference of two evaluations that rounding explains: about a hundred units of float32
 
 Rows: TypeAlias = "tuple[Tensor, ...] | None"
-"""(inputs, targets) with one row per example; None for a population loss."""
+"""Tensors with one row per example, as a :class:`Layout` numbers them; None for a population loss."""
+
+
+class View(StrEnum):
+    """What of the module's outputs the loss receives."""
+
+    OUTPUTS = "outputs"
+    LOGITS = "logits"
+    LOSS = "loss"
+    """The module computes its own loss."""
 
 
 class ModuleLoss:
     """``loss(module(inputs), targets)`` with the parameters called ``moving`` replaced by given tensors.
 
-    The module that it is given is only read. ``first`` holds its moving parameters as one vector.
+    The module that it is given is only read. ``first`` holds its moving parameters as one vector. Without a ``loss`` it
+    is the ``.loss`` of the outputs. A loss receives the outputs as they are; if it fails on them and they have
+    ``.logits``, it receives those. :meth:`settle` finds out which, once.
     """
 
     def __init__(
         self,
         module: nn.Module,
-        loss: Callable[..., Any],
-        data: Rows,
+        loss: Callable[..., Any] | None,
+        data: Examples | None,
         moving: Mapping[str, Entries],
         device: Any,
         dtype: torch.dtype,
@@ -37,7 +50,9 @@ class ModuleLoss:
         self.moving, self.device, self.dtype = dict(moving), device, dtype
         self.module = self._own(module)
         self.loss = self._own(loss) if isinstance(loss, nn.Module) else loss
-        self.data = None if data is None else tuple(self._tensor(part) for part in data)
+        self.layout = Layout() if data is None else data.layout.for_module(self.module)
+        self.data = None if data is None else tuple(self._tensor(part) for part in data.tensors)
+        self.view = View.OUTPUTS if loss is not None else View.LOSS
         at = dict(self.module.named_parameters())
         self.shapes = [tuple(at[name].shape) for name in moving]
         self.sizes = [how_many(entries, shape) for entries, shape in zip(moving.values(), self.shapes, strict=True)]
@@ -62,9 +77,13 @@ class ModuleLoss:
     def __call__(self, parts: list[Tensor], data: Rows, loss: Callable[..., Any] | None = None) -> Tensor:
         """The loss, or another function of outputs and targets, with these tensors as the moving parameters."""
         self._put(parts)
-        loss = self.loss if loss is None else loss
         with _differentiable_attention():
-            return loss(self.module()) if data is None else loss(self.module(data[0]), data[1])
+            outputs = self._call(data)
+            if self.view is View.LOSS and loss is None:
+                return field_of(outputs, "loss")
+            if self.view is View.LOGITS:
+                outputs = field_of(outputs, "logits")
+            return self._apply(self.loss if loss is None else loss, outputs, data)
 
     def parts(self, flat: Tensor) -> list[Tensor]:
         """Views of a flat tensor (…, size) in the shapes of the parameters."""
@@ -79,12 +98,31 @@ class ModuleLoss:
         chosen = zip(parts, self._entries, strict=True)
         return torch.cat([part if entries is None else part[..., entries] for part, entries in chosen], dim=-1)
 
-    def value_at(self, centre: Tensor) -> float:
-        """The mean loss over all rows at w*; bad input if it is not one number, and always the same one."""
+    def chosen(self, rows: Tensor) -> tuple[Tensor, ...]:
+        """These rows of the data."""
+        return tuple(part.index_select(0, rows.to(part.device)) for part in self.data or ())
+
+    def outputs(self, place: Tensor, data: Rows) -> Any:
+        """What the module returns with these moving parameters."""
+        self._put(self.parts(place))
+        with _differentiable_attention():
+            return self._call(data)
+
+    def number(self, place: Tensor, data: Rows) -> float:
+        """The loss with these moving parameters; bad input if it is not one number."""
+        value = self(self.parts(place), data)
+        shape = tuple(getattr(value, "shape", ("no tensor",)))
+        if shape != ():
+            raise BadInput(f"the loss has shape {shape}", "return one number, the mean over the rows")
+        return float(value)
+
+    def settle(self, place: Tensor, data: Rows) -> float:
+        """Find out what the loss takes, and its value; bad input if it is not one number, and always the same one."""
         try:
             with _untouched_randomness(self.device), torch.no_grad():
-                value, again = self._number_at(centre), self._number_at(centre)
-        except (RuntimeError, TypeError, ValueError, IndexError) as error:
+                self._settle_view(place, data)
+                value, again = self.number(place, data), self.number(place, data)
+        except (RuntimeError, TypeError, ValueError, LookupError, AttributeError) as error:
             if isinstance(error, BadInput):
                 raise
             fix = "give a module and a loss that work as loss(module(inputs), targets)"
@@ -95,6 +133,34 @@ class ModuleLoss:
                 "give one that in eval mode is deterministic, has no memory and leaves its inputs as they are",
             )
         return value
+
+    def _settle_view(self, place: Tensor, data: Rows) -> None:
+        outputs = self.outputs(place, data)
+        if self.view is View.LOSS:
+            if not isinstance(field_of(outputs, "loss"), Tensor):
+                raise BadInput(
+                    f"loss is a NoneType, and the module returns a {type(outputs).__name__} without a loss",
+                    "give loss(outputs, targets), or labels for the module's own loss",
+                )
+            return
+        logits = None if isinstance(outputs, Tensor) else field_of(outputs, "logits")
+        if logits is None:
+            return
+        assert self.loss is not None
+        try:
+            self._apply(self.loss, outputs, data)
+        except Exception as error:
+            try:
+                self._apply(self.loss, logits, data)
+            except AttributeError:  # the loss reads the outputs itself, so that what went wrong there is the cause
+                raise error from None
+            self.view = View.LOGITS
+
+    def _call(self, data: Rows) -> Any:
+        return self.module() if data is None else self.layout.call(self.module, data)
+
+    def _apply(self, loss: Any, outputs: Any, data: Rows) -> Any:
+        return loss(outputs) if data is None else loss(outputs, self.layout.targets_of(data))
 
     def centre_of(self, state: Mapping[str, Any]) -> Tensor:
         """The moving parameters in a state dict, as one vector."""
@@ -113,10 +179,21 @@ class ModuleLoss:
             given[name] = _without(given[name], entries)
         if all(torch.equal(value, self._fixed[name]) for name, value in given.items()):
             return self
-        self._put([nn.Parameter(part, requires_grad=False) for part in self.parts(self.first.clone())])
+        self.put_first()
         module = copy.deepcopy(self.module)
         module.load_state_dict(given, strict=False)
-        return ModuleLoss(module, self.loss, self.data, self.moving, self.device, self.dtype)
+        data = None if self.data is None else Examples(self.data, self.layout)
+        other = ModuleLoss(module, self.loss, data, self.moving, self.device, self.dtype)
+        other.view = self.view
+        return other
+
+    def __getstate__(self) -> dict[str, Any]:
+        self.put_first()  # what vmap left in the module cannot be pickled
+        return self.__dict__
+
+    def put_first(self) -> None:
+        """Put the parameters of ``first`` into the module."""
+        self._put([nn.Parameter(part, requires_grad=False) for part in self.parts(self.first.clone())])
 
     def _among_fixed(self, piece: Tensor, name: str, entries: Tensor) -> Tensor:
         """A flat parameter (…, entries) of which only some move."""
@@ -131,13 +208,6 @@ class ModuleLoss:
         for recurrent in self._recurrent:
             recurrent._flat_weights = [getattr(recurrent, name) for name in recurrent._flat_weights_names]
 
-    def _number_at(self, centre: Tensor) -> float:
-        value = self(self.parts(centre), self.data)
-        shape = tuple(getattr(value, "shape", ("no tensor",)))
-        if shape != ():
-            raise BadInput(f"the loss has shape {shape}", "return one number, the mean over the rows")
-        return float(value)
-
     def _own(self, module: nn.Module) -> nn.Module:
         try:
             return copy.deepcopy(module).requires_grad_(False).eval().to(self.device, self.dtype)
@@ -147,6 +217,36 @@ class ModuleLoss:
     def _tensor(self, part: Tensor) -> Tensor:
         """A copy of data on the device, its real numbers in the precision of the chains; integers stay."""
         return part.detach().to(self.device, self.dtype if part.is_floating_point() else part.dtype, copy=True)
+
+
+def uncompiled(module: nn.Module) -> nn.Module:
+    """The module that torch.compile wraps; a copy, if it wraps only parts of it."""
+    module = getattr(module, "_orig_mod", module)
+    if not any("_orig_mod" in name for name, _ in module.named_modules()):
+        return module
+    module = copy.deepcopy(module)
+    for owner in list(module.modules()):
+        for name, child in owner.named_children():
+            setattr(owner, name, getattr(child, "_orig_mod", child))
+    return module
+
+
+def differs_in_training(module: nn.Module) -> bool:
+    """Whether a layer is in train mode and would do something else there, as dropout and batch norm do."""
+    for layer in module.modules():
+        random = getattr(layer, "p", 0) if isinstance(layer, nn.modules.dropout._DropoutNd) else 0
+        if isinstance(layer, nn.RNNBase | nn.MultiheadAttention):
+            random = layer.dropout
+        running = isinstance(layer, nn.modules.batchnorm._NormBase) and layer.track_running_stats
+        if layer.training and (random or running):
+            return True
+    return False
+
+
+def field_of(outputs: Any, name: str) -> Any:
+    """An attribute of the outputs, or an item of a dictionary; None if there is none."""
+    found = getattr(outputs, name, None)
+    return outputs.get(name) if found is None and isinstance(outputs, Mapping) else found
 
 
 def moving_parameters(module: nn.Module, only: Only) -> tuple[list[str], dict[str, Tensor], dict[str, Entries]]:

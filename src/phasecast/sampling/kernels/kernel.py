@@ -98,6 +98,20 @@ class Kernel:
     gradients: Callable[[Tuning], float] = lambda _: 1.0
     only_jax: bool = False
 
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        """Kernels of this package are pickled by their names, since their functions cannot be."""
+        from phasecast.sampling import KERNELS
+
+        if self.name in KERNELS and KERNELS[self.name]() is self:
+            return _kernel_called, (self.name,)
+        return object.__reduce__(self)
+
+
+def _kernel_called(name: str) -> Kernel:
+    from phasecast.sampling import KERNELS
+
+    return KERNELS[name]()
+
 
 def dot(x: Array, y: Array) -> Array:
     """The inner product of each chain."""
