@@ -20,9 +20,10 @@ test: lint types contract
 	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow" -q
 	@$(MAKE) --no-print-directory test-bare
 
-# in random order; PHASECAST_TEST_SEED repeats one, PHASECAST_TEST_MINUTES ends it in time
+# in random order; PHASECAST_TEST_SEED repeats one, PHASECAST_TEST_MINUTES ends it in time; one thread of BLAS per test
+# process, because threads of two processes on two cores wait for each other
 test-slow: .venv/installed-dev
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m slow -q --shuffle
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal -m slow -q --shuffle
 
 # apart from `make test`, because tracing lines costs time: Python 3.11 has no cheap way to do it
 coverage: .venv/installed-dev

@@ -41,7 +41,7 @@ def quadratic(seed: int) -> pc.LLC:
         gap = (w["W"] * w["v"]) @ w["W"].T - (true["W"] * true["v"]) @ true["W"].T
         return jnp.sum(gap**2) + jnp.trace(gap) ** 2 / 2  # ½E(xᵀDx)² for standard normal x
 
-    return pc.llc(loss, true, nbeta=1e4, seed=seed)
+    return pc.llc(loss, true, nbeta=1e4, gamma="limit", seed=seed)
 
 
 def fourier(seed: int) -> pc.LLC:
@@ -103,7 +103,7 @@ def scale(seed: int = 0) -> None:
     for widths, rank in cases:
         exact = float(pc.coefficients.deep_linear(widths, rank).value)  # pyright: ignore[reportArgumentType]
         begun = time.monotonic()
-        found = pc.llc(matrix_product(widths, rank), nbeta=1e4, seed=seed)
+        found = pc.llc(matrix_product(widths, rank), nbeta=1e4, gamma="limit", target=0.02, seconds=None, seed=seed)
         estimate = float(np.asarray(found.estimate))
         size = sum(a * b for a, b in itertools.pairwise(widths))
         print(

@@ -15,14 +15,16 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from phasecast.coefficients.llc.components import LLCComponents, heads, of_components
 from phasecast.coefficients.llc.estimate import Estimator
 from phasecast.coefficients.llc.options import LLCKeywords, LLCOptions
 from phasecast.coefficients.llc.problems import TorchProblem as Problem
 from phasecast.coefficients.llc.problems import need_torch, on_backend
+from phasecast.coefficients.llc.report import ProgressOption
 from phasecast.coefficients.llc.result import LLC
 from phasecast.coefficients.llc.trajectory import LLCTrajectory, along, check_checkpoints
 from phasecast.core.errors import BadInput, MissingExtra
@@ -45,14 +47,17 @@ def llc(
     *,
     n: int | None = None,
     nbeta: float | None = None,
-    gamma: float | None = None,
+    gamma: float | Literal["limit"] | None = None,
+    radius: float = 0.3,
     prior: float | None = None,
     only: Only = None,
     sampler: str | Kernel | Fixed = "auto",
-    chains: int = 8,
-    target: float = 0.02,
+    chains: int | None = None,
+    target: float = 0.05,
     max_grads: float | None = None,
+    seconds: float | None = 60.0,
     seed: int = 0,
+    progress: ProgressOption = True,
     device: str | device | None = None,
 ) -> LLC:
     """The local learning coefficient of a module at its parameters, sampled in eval mode; the module stays as it is.
@@ -78,10 +83,10 @@ def llc(
     allows it; where it does not, a :class:`~phasecast.sampling.backends.torch.SequentialChains` warning says why.
     """
     options = LLCOptions(
-        n=n, nbeta=nbeta, gamma=gamma, prior=prior, only=only, sampler=sampler, chains=chains, target=target,
-        max_grads=max_grads, seed=seed,
+        n=n, nbeta=nbeta, gamma=gamma, radius=radius, prior=prior, only=only, sampler=sampler, chains=chains,
+        target=target, max_grads=max_grads, seconds=seconds, seed=seed,
     )  # fmt: skip
-    return Estimator(on_backend(Problem(module, data, loss), options, device=device), options).run()
+    return Estimator(on_backend(Problem(module, data, loss), options, device=device), options).run(progress)
 
 
 def llc_trajectory(
@@ -91,19 +96,23 @@ def llc_trajectory(
     loss: Callable[..., Any] | None = None,
     *,
     device: str | device | None = None,
+    progress: ProgressOption = True,
     **options: Unpack[LLCKeywords],
 ) -> LLCTrajectory:
     """λ̂ at each checkpoint of a training; the options are those of :func:`phasecast.llc`.
 
-    ``checkpoints`` maps training steps to state dicts, modules, or files that :func:`load` reads. All checkpoints share
-    one compilation, unless buffers (batch norm) or frozen parameters differ. Early checkpoints are not minima, so
-    refusals there are normal: each result says what it is.
+    ``checkpoints`` maps training steps to state dicts, modules, or files that :func:`load` reads. All share one
+    compilation, unless buffers (batch norm) or frozen parameters differ, and one γ, by default that of the last
+    checkpoint's neighbourhood; chains begin where those of the checkpoint before ended. Early checkpoints are not
+    minima: a warning says so. ``seconds`` is the time for each. Ctrl-C returns the checkpoints done so far.
     """
     need_torch()
-    asked = LLCOptions(**options)
+    chosen = LLCOptions(**options)
     check_checkpoints(checkpoints)
     states = {step: _state(one) for step, one in checkpoints.items()}
-    return along(on_backend(Problem(module, data, loss), asked, device=device), states, asked)
+    origin = on_backend(Problem(module, data, loss), chosen, device=device)
+    last = list(states.values())[-1]
+    return along(replace(origin, backend=origin.backend.moved_to(last)), states, chosen, progress)
 
 
 def llc_components(
@@ -112,6 +121,7 @@ def llc_components(
     loss: Callable[..., Any] | None = None,
     components: Mapping[str, Only] | None = None,
     *,
+    progress: ProgressOption = True,
     device: str | device | None = None,
     **options: Unpack[LLCKeywords],
 ) -> LLCComponents:
@@ -121,7 +131,7 @@ def llc_components(
     :func:`heads` makes components of the heads of a fused attention layer.
     """
     need_torch()
-    return of_components(Problem(module, data, loss), components, options, device=device)
+    return of_components(Problem(module, data, loss), components, options, progress, device=device)
 
 
 def load(module: nn.Module, path: str | Path) -> nn.Module:

@@ -95,12 +95,13 @@ SIGNATURES = {
     "warmup=1000, swap=True, seed=0)",
     "posterior.tempered": "(model, data, betas=(1.0,), *, sampler='auto', chains=4, draws=1000, warmup=1000, thin=10, "
     "swap=True, pointwise=False, seed=0)",
-    "llc": "(loss, params=None, data=None, *, n=None, nbeta=None, gamma=None, prior=None, only=None, sampler='auto', "
-    "chains=8, target=0.02, max_grads=None, seed=0)",
-    "torch.llc": "(module, data, loss=None, *, n=None, nbeta=None, gamma=None, prior=None, only=None, sampler='auto', "
-    "chains=8, target=0.02, max_grads=None, seed=0, device=None)",
-    "llc_components": "(loss, params=None, data=None, components=None, **options)",
-    "torch.llc_components": "(module, data, loss=None, components=None, *, device=None, **options)",
+    "llc": "(loss, params=None, data=None, *, n=None, nbeta=None, gamma=None, radius=0.3, prior=None, "
+    "only=None, sampler='auto', chains=None, target=0.05, max_grads=None, seconds=60.0, seed=0, progress=True)",
+    "torch.llc": "(module, data, loss=None, *, n=None, nbeta=None, gamma=None, radius=0.3, prior=None, "
+    "only=None, sampler='auto', chains=None, target=0.05, max_grads=None, seconds=60.0, seed=0, progress=True, "
+    "device=None)",
+    "llc_components": "(loss, params=None, data=None, components=None, *, progress=True, **options)",
+    "torch.llc_components": "(module, data, loss=None, components=None, *, progress=True, device=None, **options)",
     "torch.heads": "(module, name, heads, output=None)",
     "torch.load": "(module, path)",
     "claims.verify": "(identity, *, store=None, quiet=False)",

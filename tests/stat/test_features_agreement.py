@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import cache
 
 import jax
 import jax.numpy as jnp
@@ -13,6 +14,7 @@ import pytest
 from phasecast.features.curvature.decoupled import decoupled
 from phasecast.features.curvature.dmft import dmft
 from phasecast.features.curvature.fixed_point import fixed_point
+from phasecast.features.curvature.per_example import Origin, curvature_law
 from phasecast.features.curvature.quadrature import initial_laws
 from phasecast.features.curvature.wide_dmft import wide_dmft
 from phasecast.features.curvature.wide_first_step import wide_step_laws
@@ -42,9 +44,18 @@ def distances(measured, predicted, floor=0.0):
     return abs(np.asarray(measured.value) - np.asarray(predicted.value)) / error
 
 
+@cache
+def of_retrieval(seed):
+    """A Monte-Carlo run of the limit that several tests judge: 20 steps at δ = 8."""
+    return dmft(PSEUDO, RETRIEVAL, 8.0, 0.5, 20, seed=seed)
+
+
 def limit(network, one, delta, lr, steps, looks, seeds=4, **more):
     """Losses and ΘᵀΘ of several Monte-Carlo runs of the limit, as measurements over seeds."""
-    runs = [dmft(network, one, delta, lr, steps, seed=seed, **more) for seed in range(seeds)]
+    return in_numbers([dmft(network, one, delta, lr, steps, seed=seed, **more) for seed in range(seeds)], looks)
+
+
+def in_numbers(runs, looks):
     at = list(looks)
     return {
         "train": over_draws([run.train.value[at] for run in runs]),
@@ -58,7 +69,7 @@ def limit(network, one, delta, lr, steps, looks, seeds=4, **more):
 def test_losses_and_norms_of_descent_at_d_800_are_those_of_the_limit():
     """Within 3 standard errors at t = 0…20; the test loss has a finite-size part of its own, |overlap|² ~ e^{ct}/d."""
     found = simulate_descent(PSEUDO, RETRIEVAL, 8.0, 0.5, 20, dimension=800, seeds=8, record=LOOKS)
-    theory = limit(PSEUDO, RETRIEVAL, 8.0, 0.5, 20, LOOKS)
+    theory = in_numbers([of_retrieval(seed) for seed in range(4)], LOOKS)
     assert np.all(distances(found["train"], theory["train"]) < 3)
     assert np.all(distances(found["test"], theory["test"]) < 3)
     assert np.all(distances(found["gram"], theory["gram"])[1:] < 3)
@@ -74,9 +85,7 @@ def test_weights_at_two_times_have_the_inner_products_of_the_limit():
         data = draw_data(PSEUDO, RETRIEVAL, 8.0, 800, seed=seed)
         theta = np.array([theta[:, 0] for t, theta, _ in walk(data, 0.5, 20) if t in at], dtype=float)
         found.append(theta @ theta.T)
-    theory = over_draws(
-        [dmft(PSEUDO, RETRIEVAL, 8.0, 0.5, 20, seed=s).C_theta[np.ix_(at, at)][..., 0, 0] for s in range(4)]
-    )
+    theory = over_draws([of_retrieval(seed).C_theta[np.ix_(at, at)][..., 0, 0] for seed in range(4)])
     measured = over_draws(found)
     assert np.all(distances(measured, theory, floor=1e-6) < 3)
     assert abs(theory.value[0, 3]) < 0.95 * np.sqrt(theory.value[0, 0] * theory.value[3, 3])  # not all of one piece
@@ -111,7 +120,7 @@ def spectra(laws, delta):
 @pytest.mark.slow
 def test_decoupled_descent_has_the_law_of_the_limit():
     delta, seeds = 8.0, 6
-    theory = spectra([dmft(PSEUDO, RETRIEVAL, delta, 0.5, 20, seed=seed).law(20) for seed in range(seeds)], delta)
+    theory = spectra([of_retrieval(seed).law(20) for seed in range(seeds)], delta)
     small, large = (
         spectra([decoupled(PSEUDO, RETRIEVAL, delta, 0.5, [20], dimension=d, seed=s)[0] for s in range(seeds)], delta)
         for d in (300, 600)
@@ -129,15 +138,18 @@ def test_long_decoupled_descent_ends_at_the_fixed_point(lr):
     end = fixed_point(network, one, delta)
     margin = hessian_spectrum(end.law, delta).margin
     norms, margins = [], []
-    for seed in range(6):
+    for seed in range(4):
         data = draw_data(network, one, delta, 500, seed=seed, decoupled=True)
         run = descend(data, lr, 400, record=[400])
         norms.append(run.gram[0, 0, 0])
-        law = decoupled(network, one, delta, lr, [400], dimension=500, seed=seed)[0]
+        V = (data.X @ run.theta).astype(float)
+        law = curvature_law(network, one, V, data.y, data.latents, Origin("decoupled", 400.0, delta))
         margins.append(hessian_spectrum(law, delta).margin)
     q = over_draws(norms)
     assert distances(q, end.q, floor=1 / 500) < 3
-    assert abs(np.mean(margins) - margin) < 3 * np.std(margins, ddof=1) / math.sqrt(6) + 1 / 500
+    assert abs(np.mean(margins) - margin) < 3 * np.std(margins, ddof=1) / math.sqrt(4) + 1 / 500
+    elsewhere = fixed_point(network, one, 20.0)
+    assert distances(q, elsewhere.q, floor=1 / 500) > 5
 
 
 @pytest.mark.parametrize(("time", "delta"), [(0, 1.2), (0, 8.0), (3, 8.0)])
@@ -181,8 +193,7 @@ def test_the_outlier_moves_with_descent():
 def test_at_step_twenty_lanczos_finds_what_the_limit_predicts():
     """GeLU, pseudo-Huber, δ = 8, η = 0.5; d = 1500."""
     delta, d = 8.0, 1500
-    laws = [dmft(PSEUDO, RETRIEVAL, delta, 0.5, 20, seed=seed).law(20) for seed in range(8)]
-    predicted = [hessian_spectrum(law, delta) for law in laws]
+    predicted = [hessian_spectrum(of_retrieval(seed).law(20), delta) for seed in range(8)]
     outlier = over_draws([one.outliers[0].value for one in predicted])
     overlap2 = over_draws([one.outliers[0].overlap2 for one in predicted])
     found = []
@@ -250,9 +261,9 @@ def test_a_wide_network_with_the_square_loss_says_that_g_is_unbounded():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("time", "reference", "within"), [(5, 2.88, 0.1), (20, 5.2, 0.25)])
-def test_thresholds_along_descent_are_those_of_another_implementation(time, reference, within):
+@pytest.mark.parametrize(("time", "reference", "within", "largest_error"), [(5, 2.88, 0.1, 0.05), (20, 5.2, 0.25, 0.2)])
+def test_thresholds_along_descent_are_those_of_another_implementation(time, reference, within, largest_error):
     """GeLU, z², pseudo-Huber, η = 0.5; from an independent implementation of the equations that was not kept."""
     found = threshold("z**2", "gelu", "pseudo-huber", lr=0.5, time=time)
     assert abs(found.value - reference) < math.hypot(within, 3 * found.error)
-    assert found.error < 0.05 * found.value
+    assert found.error < largest_error

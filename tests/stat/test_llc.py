@@ -61,7 +61,7 @@ def test_a_bowl_at_a_given_pull():
     found = pc.llc(bowl, np.zeros(20), nbeta=1086, gamma=1.0)
     assert found.status is Status.OK
     assert within(found, 10 * 1086 / 1087)
-    assert found.error < 0.02 * found.value
+    assert found.error < 0.05 * found.value
     assert len(found.curve) >= 2
 
 
@@ -91,20 +91,29 @@ def test_products_of_matrices_against_exact_gibbs_sampling(widths, rank, nbeta, 
 
 
 def test_a_regular_model_from_data_with_nothing_to_choose():
-    problem, _ = regression()
-    found = pc.llc(problem)
-    assert found.status is Status.OK
-    assert within(found, 10.0)
-    assert found.nbeta == pytest.approx(2000 / np.log(2000))
+    problem, exact = regression()
+    measured = pc.llc(problem)
+    assert measured.status is Status.OK
+    centre = np.asarray(problem.params)
+    assert measured.gamma == pytest.approx(20 / (0.3**2 * centre @ centre))
+    assert within(measured, exact(measured.nbeta, measured.gamma))
+    assert measured.radius <= 0.3
+    assert measured.nbeta == pytest.approx(2000 / np.log(2000))
+    limit = pc.llc(problem, gamma="limit")
+    assert limit.status is Status.OK
+    assert limit.gamma == 0
+    assert within(limit, 10.0)
 
 
-def test_a_point_that_is_no_minimum_is_refused():
-    problem, _ = regression(shift=0.05)
-    found = pc.llc(problem)
-    assert found.status is Status.REFUSED
-    assert any("not a minimum" in reason for reason in found.reasons)
-    assert np.isfinite(found.estimate)
-    assert found.value_min > found.estimate
+def test_a_point_that_is_not_a_minimum_has_a_value_beside_it_that_says_so():
+    shifted, exact = regression(shift=0.1)
+    measured = pc.llc(shifted, gamma=1.0)
+    assert measured.status is Status.WARNING
+    assert any("not a minimum" in reason for reason in measured.reasons)
+    assert measured.value < 0 < measured.value_min
+    at_minimum = exact(measured.nbeta, 1.0)
+    held_back = measured.gamma * 20 * 0.1**2 / 2  # γ/2 |w* − minimum|², which the localisation adds
+    assert abs(measured.value_min - at_minimum) < 4 * measured.error + held_back
 
 
 @pytest.mark.slow
@@ -123,7 +132,7 @@ def test_steps_that_bias_are_refused_and_small_ones_are_not():
 
 @pytest.mark.slow
 def test_x2y2_has_no_limit_to_read_off_and_says_so():
-    found = pc.llc(lambda w: w[0] ** 2 * w[1] ** 2, np.zeros(2), nbeta=1e4, target=0.05, max_grads=6e7)
+    found = pc.llc(lambda w: w[0] ** 2 * w[1] ** 2, np.zeros(2), nbeta=1e4, gamma="limit", target=0.05, max_grads=6e7)
     assert found.status is not Status.OK
     assert found.reasons
 
@@ -141,7 +150,7 @@ def test_a_quadratic_network_at_a_generic_point():
         gap = form(w) - form(true)
         return jnp.sum(gap**2) + jnp.trace(gap) ** 2 / 2
 
-    found = pc.llc(loss, true, nbeta=1e4)
+    found = pc.llc(loss, true, nbeta=1e4, gamma="limit")
     assert found.status is Status.OK
     assert within(found, 3.5)
 
@@ -185,7 +194,9 @@ def test_a_training_time_l2_is_sampled_and_not_counted():
     assert found.status is Status.OK
     assert within(found, 4 * 1000 / (2 * 2001))
     without = pc.llc(lambda w: ((w - 1) ** 2).sum() / 2, np.full(4, 0.5), nbeta=1000, gamma=1.0, max_grads=1e5)
-    assert without.status is Status.REFUSED
+    assert without.status is Status.WARNING
+    assert without.value < -400
+    assert "not a minimum" in without.reasons[0]
 
 
 def test_only_the_named_parameters_count():

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from phasecast import features
+from phasecast.features.curvature import methods
 
 SETTING = ("threshold", "--target", "z**2", "--activation", "gelu", "--loss", "pseudo-huber", "--lr", 0.5)
 
@@ -164,24 +165,23 @@ def test_a_result_comes_back_from_json():
 
 
 @pytest.mark.slow
-def test_reference_thresholds_after_some_steps():
-    """2.88 ± 0.1 and 5.2 ± 0.25 are from an independent implementation of the equations that was not kept."""
-    five, twenty = (features.threshold("z**2", time=time, lr=0.5) for time in (5, 20))
-    assert abs(float(five.value) - 2.88) < 0.1 + 3 * float(five.error)
-    assert abs(float(twenty.value) - 5.2) < 0.25 + 3 * float(twenty.error)
-    assert five.error < 0.05
-    assert twenty.error < 0.2
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(900)
-def test_the_end_of_training_by_the_fixed_point_and_by_descent():
-    """Softplus settles: the fixed point has the threshold, and no outlier at δ = 12; GeLU does not settle."""
+def test_the_end_of_training_by_the_fixed_point(monkeypatch):
+    """Softplus settles: the fixed point has the threshold, and no outlier at δ = 12."""
+    monkeypatch.setattr(
+        methods, "EXAMPLES", 2000
+    )  # of the descents that bracket the crossing, the fixed point has none
     found = features.threshold("minimum(z**2, 3)", "softplus", "square", time=math.inf, delta=12.0, up_to=32.0)
     assert found.method == "fixed-point"
     assert found.spectrum["margin"] == pytest.approx(0.0376, abs=2e-4)
     assert found.spectrum["edge"] > 0
     assert np.isfinite(found.value)
-    gelu = features.threshold("z**2", time=math.inf, lr=0.5, up_to=32.0)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_the_end_of_training_by_descent_where_it_does_not_settle(monkeypatch):
+    """GeLU; with 2000 examples the seeds disagree, which is refused."""
+    monkeypatch.setattr(methods, "EXAMPLES", 4000)  # of 6000: half the time
+    gelu = features.threshold("z**2", time=math.inf, lr=0.5, up_to=16.0, seeds=3)
     assert gelu.method == "decoupled"
     assert 8 < float(gelu.value) < 13

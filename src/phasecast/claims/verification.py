@@ -35,10 +35,10 @@ from phasecast.lab import (
     find_recipe,
 )
 from phasecast.lab.engines import Engine, RunTask
-from phasecast.lab.progress import show_progress
 from phasecast.lab.provenance import provenance
 from phasecast.lab.runs import identify
 from phasecast.lab.spec import make_spec
+from phasecast.progress import show_progress
 
 if TYPE_CHECKING:
     import xarray as xr

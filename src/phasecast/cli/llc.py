@@ -40,4 +40,4 @@ def llc(
     from phasecast.coefficients.llc.problems import load_sampled_problem, on_backend
 
     sampled = on_backend(load_sampled_problem(problem), sampling)
-    return emit_result(Estimator(sampled, sampling).run(), options)
+    return emit_result(Estimator(sampled, sampling).run(progress=True), options)

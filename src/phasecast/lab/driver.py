@@ -18,11 +18,11 @@ from phasecast.core.errors import BadInput, PhasecastError, RecipeFailed, RunInt
 from phasecast.core.types import PyTree
 from phasecast.lab import checkpoint, tables
 from phasecast.lab.files import disk_errors, read_json
-from phasecast.lab.progress import Progress
 from phasecast.lab.provenance import provenance
 from phasecast.lab.recipe import Conclusion, Recipe
 from phasecast.lab.spec import Spec
 from phasecast.lab.store import FORMAT, RunFolder, now
+from phasecast.progress import Progress
 
 SHORTEST_INTERVAL = 1.0  # seconds; chosen: nobody minds losing one second of work
 COST_SHARE = 0.01  # chosen: without an interval of the user's, checkpoints take at most this share of the time

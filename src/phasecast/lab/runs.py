@@ -12,10 +12,10 @@ from phasecast.core.errors import BadInput, StoreError
 from phasecast.lab import tables
 from phasecast.lab.driver import Driver
 from phasecast.lab.files import disk_errors, read_json, write_json
-from phasecast.lab.progress import Progress, Silent, show_progress
 from phasecast.lab.recipe import Conclusion, Recipe, find_recipe
 from phasecast.lab.spec import Spec, check_version, make_spec
 from phasecast.lab.store import FINISHED, FORMAT, RunFolder, Store, run_id
+from phasecast.progress import Progress, Silent, show_progress
 
 if TYPE_CHECKING:
     import xarray as xr

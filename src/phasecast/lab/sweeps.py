@@ -32,11 +32,11 @@ from phasecast.core.errors import BadInput, unknown
 from phasecast.lab.engines import Engine, RunTask
 from phasecast.lab.engines.local import LocalEngine
 from phasecast.lab.files import disk_errors, read_json, write_json
-from phasecast.lab.progress import show_progress
 from phasecast.lab.recipe import Recipe, find_recipe
 from phasecast.lab.runs import Run, identify
 from phasecast.lab.spec import Spec, check_fields, check_version, make_spec, read_toml
 from phasecast.lab.store import FINISHED, Store
+from phasecast.progress import show_progress
 
 MOST_RUNS = 100_000  # chosen: a sweep of more is a typing error rather than a plan
 FOLDER = "sweeps"  # in the store, one folder per sweep

@@ -21,6 +21,7 @@ from phasecast.core.errors import BadInput
 from phasecast.core.problem import Problem
 from phasecast.core.results import Status, show
 from phasecast.core.types import PyTree
+from phasecast.progress import ProgressOption
 from phasecast.sampling.backends.selection import Only, entries_that_move
 
 if TYPE_CHECKING:
@@ -33,26 +34,31 @@ def llc_components(
     params: PyTree = None,
     data: PyTree = None,
     components: Mapping[str, Only] | None = None,
+    *,
+    progress: ProgressOption = True,
     **options: Unpack[LLCKeywords],
 ) -> LLCComponents:
     """λ̂ restricted to each component, the others at w*.
 
     ``components`` maps labels to what ``only`` takes: patterns for names, or masks. By default a component is a group
     of parameters whose names agree up to the last dot, such as ``blocks.0.attn``. The other options are those of
-    :func:`phasecast.llc`, for each component; give ``gamma`` to compare all of them at the same localisation.
+    :func:`phasecast.llc`, for each component, ``seconds`` too. Without ``gamma`` each component has the γ of its own
+    size and weights, the same relative neighbourhood; give it to compare all of them at the same localisation. Ctrl-C
+    returns the components done so far.
 
     >>> bowl = lambda w: (w["a"] ** 2).sum() / 2 + (w["b"] ** 2).sum() / 2
-    >>> parts = llc_components(bowl, {"a": np.zeros(2), "b": np.zeros(6)}, nbeta=100, gamma=1.0, target=0.1)
+    >>> parts = llc_components(bowl, {"a": np.zeros(2), "b": np.zeros(6)}, nbeta=100, gamma=1.0, progress=False)
     >>> parts.labels, parts.sizes, bool(parts["a"].value < parts["b"].value)
     (('a', 'b'), (2, 6), True)
     """
-    return of_components(as_problem(loss, params, data, options.get("n")), components, options)
+    return of_components(as_problem(loss, params, data, options.get("n")), components, options, progress)
 
 
 def of_components(
     problem: Problem | TorchProblem,
     components: Mapping[str, Only] | None,
     options: LLCKeywords,
+    progress: ProgressOption = True,
     *,
     device: Any = None,
 ) -> LLCComponents:
@@ -67,11 +73,18 @@ def of_components(
     for only in components.values():
         entries_that_move(only, shapes)  # refuses what fits no parameter before the first component is sampled
     results, sizes = [], []
-    for label, settings in asked.items():
-        sampled = on_backend(problem, settings, device=device)
-        results.append(Estimator(replace(sampled, name=label), settings).run())
-        sizes.append(sampled.backend.size)
-    return LLCComponents(tuple(components), tuple(results), tuple(sizes))
+    try:
+        for label, settings in asked.items():
+            sampled = on_backend(problem, settings, device=device)
+            estimator = Estimator(replace(sampled, name=label), settings)
+            results.append(estimator.run(progress))
+            sizes.append(sampled.backend.size)
+            if estimator.interrupted:
+                break
+    except KeyboardInterrupt:
+        if not results:
+            raise
+    return LLCComponents(tuple(components)[: len(results)], tuple(results), tuple(sizes))
 
 
 def _shapes(problem: Problem | TorchProblem) -> dict[str, tuple[int, ...]]:

@@ -3,8 +3,9 @@
 .. math:: \\hat\\lambda(\\gamma) = n\\beta\\,\\big(E[L(w)] - L(w^*)\\big), \\qquad
           w \\sim \\exp\\big(-n\\beta (L(w) - L(w^*)) - \\tfrac{\\gamma}{2} |w - w^*|^2\\big)
 
-(Cullen et al. 2026, section 2.1). The localisation γ lowers λ̂; towards γ → 0 it does so in proportion to γ, until the
-chains leave the neighbourhood. So γ is lowered level by level, and the answer is the limit, if the curve has one.
+(Cullen et al. 2026, section 2.1). γ says what "local" means. By default it is set by a neighbourhood: γ = d/(r²|w*|²)
+keeps the chains within r|w*| of w*. Problems with an exact λ have a limit γ → 0, which ``gamma="limit"`` extrapolates
+to; a trained network has none, because its chains leave every neighbourhood of w* before λ̂(γ) is flat.
 
 :class:`Estimator` is the one path to λ̂: the library, PyTorch, the command line, trajectories and studies all run it,
 chunk by chunk, and its state is plain arrays that can be stored between any two.
@@ -15,26 +16,34 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from dataclasses import asdict, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, Literal
 
 import numpy as np
 
-from phasecast.coefficients.llc.fixed_step import bias, minibatch_settings, proceed_fixed
+from phasecast.coefficients.llc.descent import descend
+from phasecast.coefficients.llc.fixed_step import bias, proceed_fixed
 from phasecast.coefficients.llc.judge import Judgement, judge_bias, judge_budget, judge_levels
-from phasecast.coefficients.llc.level import Level
+from phasecast.coefficients.llc.level import Level, LevelPhase
 from phasecast.coefficients.llc.options import LLCOptions
-from phasecast.coefficients.llc.plan import Plan, descent_gap, plan_for
+from phasecast.coefficients.llc.plan import Plan, plan_for
 from phasecast.coefficients.llc.policy import POLICY, LLCPolicy
 from phasecast.coefficients.llc.problems import Sampled, as_problem, on_backend
+from phasecast.coefficients.llc.report import LLCProgress, ProgressOption, reporting
 from phasecast.coefficients.llc.result import LLC, Chains
-from phasecast.coefficients.llc.schedule import limit, limit_of, neville, proceed
+from phasecast.coefficients.llc.schedule import add_neighbour, limit, limit_of, neighbours, neville, proceed
 from phasecast.coefficients.llc.storage import from_plain, to_plain
 from phasecast.core.errors import BadInput
 from phasecast.core.problem import Problem
 from phasecast.core.types import PyTree
 from phasecast.sampling import KERNELS, Fixed, Kernel
+from phasecast.sampling.backends.protocol import stream
+from phasecast.sampling.kernels.kernel import State
 from phasecast.sampling.traces import ess
+
+INTERRUPT = "Ctrl-C"
+UNKNOWN = -1.0
+"""A gap that was not measured yet, as it is stored."""
 
 
 def llc(
@@ -45,14 +54,17 @@ def llc(
     *,
     n: int | None = None,
     nbeta: float | None = None,
-    gamma: float | None = None,
+    gamma: float | Literal["limit"] | None = None,
+    radius: float = 0.3,
     prior: float | None = None,
     only: str | None = None,
     sampler: str | Kernel | Fixed = "auto",
-    chains: int = 8,
-    target: float = 0.02,
+    chains: int | None = None,
+    target: float = 0.05,
     max_grads: float | None = None,
+    seconds: float | None = 60.0,
     seed: int = 0,
+    progress: ProgressOption = True,
 ) -> LLC:
     """The local learning coefficient of a model at ``params``, sampled; ``llc(problem)`` works too.
 
@@ -61,32 +73,38 @@ def llc(
     loss: ``loss(params, data)``, the *mean* negative log-likelihood per term; ``loss(params)`` for a population loss.
     n: the number of terms; defaults to the rows of ``data``.
     nbeta: the inverse temperature nβ; defaults to n / log n.
-    gamma: the strength of the localisation at w*. Given, λ̂ is the value at this γ; by default γ is lowered level by
-        level, and λ̂ is the limit γ → 0.
+    gamma: the strength γ of the localisation at w*. Defaults to what ``radius`` says; ``"limit"`` lowers γ level by
+        level and extrapolates to γ → 0, for problems with an exact λ. Where w* = 0 there is no scale, and the default
+        is the limit.
+    radius: the radius r of the neighbourhood relative to |w*|: γ = d / (r² |w*|²), with d parameters that move.
     prior: the coefficient s of an L2 term s/2 |w|² that the training had; it is sampled with the loss, not counted.
     only: a pattern for the names of the parameters that move, such as ``"layers.0.*"``.
     sampler: ``"auto"``; the name of a kernel in ``phasecast.sampling.KERNELS``; a kernel; or, to do as a paper does,
         ``phasecast.sampling.Fixed(kernel, step_size, draws, burn_in, batch)``.
-    chains: the number of chains, at most; large models need fewer.
+    chains: the number of chains; defaults to 8 where steps are Metropolis-adjusted, and to 4, 2 or 1 for larger models.
     target: the standard error to reach, relative to λ̂.
     max_grads: all gradients that may be spent, over all chains.
+    seconds: the time after which the estimate so far is returned; None for no limit. Ctrl-C returns it at once.
+    progress: whether to show progress on stderr after two seconds; or a function that gets each
+        :class:`~phasecast.coefficients.llc.report.LLCProgress`.
 
     >>> bowl = llc(lambda w: (w**2).sum() / 2, np.zeros(20), nbeta=1086, gamma=1.0)
     >>> str(bowl.status), abs(bowl.value - 10 * 1086 / 1087) < 4 * bowl.error
     ('ok', True)
     """
     options = LLCOptions(
-        n=n, nbeta=nbeta, gamma=gamma, prior=prior, only=only, sampler=sampler, chains=chains, target=target,
-        max_grads=max_grads, seed=seed,
+        n=n, nbeta=nbeta, gamma=gamma, radius=radius, prior=prior, only=only, sampler=sampler, chains=chains,
+        target=target, max_grads=max_grads, seconds=seconds, seed=seed,
     )  # fmt: skip
-    return Estimator(on_backend(as_problem(loss, params, data, options.n), options), options).run()
+    return Estimator(on_backend(as_problem(loss, params, data, options.n), options), options).run(progress)
 
 
 class Estimator:
     """λ̂ of a problem, one chunk of work at a time.
 
     ``advance`` until it returns False, then ``conclude``. ``state()`` between any two chunks is plain arrays, numbers
-    and strings; an estimator made with it goes on to the same bits.
+    and strings; an estimator made with it goes on to the same bits. ``start`` is where chains begin if not at w*, such
+    as where those of the checkpoint before ended (:attr:`last_state`).
     """
 
     def __init__(
@@ -96,149 +114,212 @@ class Estimator:
         *,
         policy: LLCPolicy = POLICY,
         state: dict[str, Any] | None = None,
+        start: State | None = None,
     ) -> None:
         self.sampled, self.options, self.backend = sampled, options, sampled.backend
-        self._begun = time.monotonic()
-        self._nbeta = options.temperature(sampled.n)
-        self._fixed: Fixed | None = None
-        self._halvings = 0
-        self._notes: list[str] = []
         self.levels: list[Level] = []
-        method = options.method
-        full_work = self.backend.size * (self.backend.rows or 0)
-        self._minibatched = method is None and full_work > policy.largest_full_work
-        if isinstance(method, Fixed):
-            self.plan = self._fixed_plan(method, policy)
-        elif self._minibatched:
-            self.plan = self._minibatch_plan(policy, state)
-        elif state is not None:
-            kernel = method or KERNELS[state["plan"]["kernel"]]()
-            chains, target, budget = (state["plan"][name] for name in ("chains", "target", "budget"))
-            self.plan = Plan(self._nbeta, options.gamma, int(chains), float(target), float(budget), kernel, policy)
+        self._begun, self._ended_by = time.monotonic(), ""
+        self._gap, self._descent_gradients = UNKNOWN, 0.0
+        self._fixed = options.method if isinstance(options.method, Fixed) else None
+        nbeta = options.temperature(sampled.n)
+        if self._fixed is not None:
+            self.plan = _fixed_plan(self._fixed, options, nbeta, policy)
         else:
-            self.plan = plan_for(self.backend, options, self._nbeta, method, policy)
+            terms = max(self.backend.rows or 0, sampled.n or 0) if self.backend.rows else 0
+            self.plan = plan_for(self.backend, options, nbeta, terms, policy)
+            if start is not None and not self.plan.kernel.adjusted and len(start["position"]) == self.plan.chains:
+                self.plan = replace(self.plan, start=start)
+            if self.plan.batch is not None:
+                self.backend = self.backend.minibatched(self.plan.batch)
         if state is not None:
-            self._halvings = int(state["halvings"])
+            self._gap, self._descent_gradients = float(state["gap"]), float(state["descent_gradients"])
             self._begun -= float(state["seconds"])
+            self._ended_by = str(state["ended_by"])
             self.levels = [from_plain(level, self.backend) for level in state["levels"]]
 
-    def run(self) -> LLC:
-        """All the work at once."""
-        while self.advance():
-            pass
+    def run(self, progress: ProgressOption = False) -> LLC:
+        """All the work at once; what there is when time is over or Ctrl-C is pressed."""
+        with reporting(self.sampled.name, progress) as report:
+            try:
+                while self.advance():
+                    report(self.progress)
+            except KeyboardInterrupt:
+                if not any(level.steps for level in self.levels):
+                    raise
+                self.stop(INTERRUPT)
         return self.conclude()
 
     def advance(self) -> bool:
         """Do the next chunk of work; False if there is nothing left to do."""
-        if self._fixed is None:
-            return proceed(self.backend, self.plan, self.levels, self.options.seed)
-        if proceed_fixed(self.backend, self.plan, self._fixed, self.levels, self.options.seed):
+        if self._ended_by:
+            return False
+        if self.options.seconds is not None and self.seconds > self.options.seconds and self.levels:
+            self.stop(f"the time limit of {self.options.seconds:g} s")
+            return False
+        seed = self.options.seed
+        if self._fixed is not None:
+            return proceed_fixed(self.backend, self.plan, self._fixed, self.levels, seed) or self._descend()
+        warm = self.levels and self.levels[-1].phase is LevelPhase.SAMPLING
+        if warm and self.levels[-1].tuning.gamma == self.plan.gamma and self._descend():
             return True
-        if self._minibatched and self._worth_halving():
-            self._halvings += 1
-            self._fixed = _halved(self._fixed)
-            self.levels = []
-            return True
-        return False
+        return proceed(self.backend, self.plan, self.levels, seed) or self._descend() or self._beside()
+
+    def stop(self, cause: str) -> None:
+        """Sample nothing more; ``cause`` is what the result will name."""
+        self._ended_by = cause
+        for level in self.levels:
+            level.end()
 
     def state(self) -> dict[str, Any]:
         """Where the work is, as plain arrays, numbers and strings."""
         return {
             "plan": self.plan.plain(),
-            "fixed": {} if self._fixed is None else {**asdict(self._fixed), "gamma": self.plan.gamma},
-            "halvings": self._halvings,
+            "gap": self._gap,
+            "descent_gradients": self._descent_gradients,
             "seconds": self.seconds,
+            "ended_by": self._ended_by,
             "levels": [to_plain(level) for level in self.levels],
         }
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether Ctrl-C ended it."""
+        return self._ended_by == INTERRUPT
 
     @property
     def seconds(self) -> float:
         return time.monotonic() - self._begun
 
     @property
+    def gradients(self) -> float:
+        """Gradients of single chains so far, with those of the set-up and of the descent."""
+        return (
+            self.sampled.backend.setup_gradients
+            + self._descent_gradients
+            + sum(level.gradients for level in self.levels)
+        )
+
+    @property
     def latest(self) -> float:
         """λ̂ at the level that is being sampled; NaN before anything was observed."""
         return self.levels[-1].value if self.levels else math.nan
+
+    @property
+    def last_state(self) -> State | None:
+        """Where the chains of the γ that was asked for ended."""
+        level = self._main
+        return {name: np.asarray(array) for name, array in level.state.items()} if level and level.state else None
+
+    @property
+    def progress(self) -> LLCProgress:
+        """Where the work is, for people."""
+        level = self.levels[-1] if self.levels else None
+        if level is None:
+            return LLCProgress("set-up", math.nan, math.nan, math.nan, self.gradients, self.seconds, None)
+        left = None
+        if level.phase is LevelPhase.SAMPLING and level.scale > 0 and math.isfinite(level.error):
+            goal = self.plan.target * level.scale
+            left = max(0.0, (level.error / goal) ** 2 - 1) * self.seconds
+        if self.options.seconds is not None:
+            left = min(math.inf if left is None else left, max(0.0, self.options.seconds - self.seconds))
+        return LLCProgress(
+            str(level.phase), level.tuning.gamma, level.value, level.error, self.gradients, self.seconds, left
+        )
 
     def conclude(self) -> LLC:
         """The result, judged; to be called when :meth:`advance` has returned False."""
         return self._conclude_schedule() if self._fixed is None else self._conclude_fixed()
 
-    def _fixed_plan(self, fixed: Fixed, policy: LLCPolicy, gamma: float | None = None, chains: int = 0) -> Plan:
-        gamma = self.options.gamma if gamma is None else gamma
-        if gamma is None:
-            cause = f"{fixed.kernel} with a fixed step cannot extrapolate to γ = 0"
-            raise BadInput(cause, "give gamma, or sampler='auto'")
-        self._fixed = fixed
-        kernel = KERNELS[fixed.kernel]()
-        return Plan(self._nbeta, gamma, chains or self.options.chains, math.inf, math.inf, kernel, policy)
+    @property
+    def _main(self) -> Level | None:
+        """The level whose λ̂ is the answer, or the one nearest to it so far."""
+        at_gamma = [level for level in self.levels if level.tuning.gamma == self.plan.gamma]
+        return at_gamma[0] if at_gamma else self.levels[-1] if self.levels else None
 
-    def _minibatch_plan(self, policy: LLCPolicy, state: dict[str, Any] | None) -> Plan:
-        """Gradients of few rows, where those of all rows cost too much: biased, by an amount that is measured."""
-        options, chains = self.options, min(self.options.chains, 2)
-        if state is not None:
-            settings = dict(state["fixed"])
-            gamma = float(settings.pop("gamma"))
-            fixed = Fixed(**settings)
-        else:
-            fixed, gamma = minibatch_settings(
-                self.backend, policy, self._nbeta, options.gamma, chains, options.max_grads
-            )
-        rows = fixed.batch or 0
-        self._notes.append(
-            f"gradients of {rows} of {self.backend.rows} rows, so λ̂ is biased: sampler='langevin' takes all rows"
-        )
-        if options.gamma is None:
-            self._notes.append(f"there is no limit γ → 0 on minibatches: λ̂ belongs to γ = {gamma:.3g}")
-        self.backend = self.backend.minibatched(rows)
-        return self._fixed_plan(fixed, policy, gamma, chains)
+    def _descend(self) -> bool:
+        """The one descent from w*, once; whether it was done now."""
+        level = self._main
+        if self._gap != UNKNOWN or level is None:
+            return False
+        key = stream(self.backend, self.backend.key(self.options.seed), "descent")
+        self._gap, self._descent_gradients = descend(self.backend, self.plan, level, key)
+        for each in self.levels:
+            each.gap = self._gap
+        return True
 
-    def _worth_halving(self) -> bool:
-        """Whether the bias of the step on minibatches is too large, and half the step can be afforded."""
-        policy, (whole, half) = self.plan.policy, self.levels
-        biased = abs(bias(whole, half)[0]) > policy.large_bias * abs(whole.value)
-        affordable = whole.gradients + half.gradients <= (self.options.max_grads or math.inf) / 3
-        return biased and affordable and self._halvings < policy.most_step_halvings
+    def _beside(self) -> bool:
+        """Begin a level at the next γ beside the one of the neighbourhood, if there is time."""
+        limit_of_time, main = self.options.seconds, self._main
+        if main is None or main.phase is not LevelPhase.DONE or self.levels[-1].phase is not LevelPhase.DONE:
+            return False
+        gammas = [gamma for gamma in neighbours(self.plan) if gamma not in [one.tuning.gamma for one in self.levels]]
+        late = limit_of_time is not None and self.seconds > self.plan.policy.curve_time * limit_of_time
+        if late or not gammas or 2 * sum(level.gradients for level in self.levels) > self.plan.budget:
+            return False
+        add_neighbour(self.backend, self.plan, self.levels, gammas[0], self.options.seed)
+        return True
 
     def _conclude_schedule(self) -> LLC:
-        plan, policy = self.plan, self.plan.policy
-        lower = limit_of([level for level in self.levels if level.tuning.nbeta < plan.nbeta], policy)
+        plan, policy, main = self.plan, self.plan.policy, self._main
+        if main is None:
+            raise BadInput("nothing was sampled", "allow more time with seconds")
         levels = [level for level in self.levels if level.tuning.nbeta == plan.nbeta]
-        curve = _curve(levels)
-        value, error, variance, notes = _read_off(curve, plan)
-        diagnostics: dict[str, float] = {"levels": len(levels)}
-        if lower and not notes:
-            per_decade = diagnostics["per_decade"] = value - lower.value
-            if abs(per_decade) > policy.no_plateau * abs(value):
-                notes.append(
-                    f"λ̂ changes by {per_decade / value:.0%} for each decade of nβ: there is no plateau, and λ̂ belongs "
-                    f"to nβ = {plan.nbeta:.3g}"
-                )
-            else:  # what is not noise, continued to nβ → ∞ as a power −1/3 of nβ
-                beyond_noise = per_decade**2 - lower.noise**2 - lower.systematic**2 - error**2
-                error = math.hypot(error, math.sqrt(max(0.0, beyond_noise)) / (policy.decade ** (1 / 3) - 1))
-        gap = diagnostics["gap"] = descent_gap(self.backend, plan, levels[-1].tuning.gamma)
-        verdict = judge_levels(plan, levels, value, gap)
-        verdict.warnings += notes
-        budget = judge_budget(plan, levels[-1], value, error)
-        verdict = Judgement(verdict.refusals + budget.refusals, verdict.warnings + budget.warnings)
-        return self._result(curve, levels[-1], verdict, diagnostics, value=value, error=error, variance=variance)
+        usable = [level for level in levels if math.isfinite(level.value) and level.warmed_up] or [main]
+        curve = _curve(usable)
+        gap = self._gap if self._gap != UNKNOWN else math.nan
+        diagnostics: dict[str, float] = {"levels": len(usable), "gap": gap}
+        notes = list(self.sampled.notes)
+        gamma = main.tuning.gamma
+        if plan.gamma is None:
+            lower = limit_of([level for level in self.levels if level.tuning.nbeta < plan.nbeta], policy)
+            value, error, variance, reached, limit_notes = _read_limit(curve, plan)
+            notes += limit_notes
+            gamma = 0.0 if reached else gamma
+            if lower and reached:
+                error = self._with_approach(lower.value, math.hypot(lower.noise, lower.systematic), value, error)
+                per_decade = diagnostics["per_decade"] = value - lower.value
+                if abs(per_decade) > policy.no_plateau * abs(value):
+                    notes.append(
+                        f"λ̂ changes by {per_decade / value:.0%} per decade of nβ: there is no plateau, and λ̂ belongs "
+                        f"to nβ = {plan.nbeta:.3g}"
+                    )
+            last, judged = levels[-1], levels
+        else:
+            value, error, variance, last = main.value, main.error, main.variance, main
+            judged = [level for level in levels if level is main or level.tuning.gamma > plan.gamma]
+            if main.tuning.gamma != plan.gamma:
+                notes.append(f"sampling ended at γ = {main.tuning.gamma:.3g}, before γ = {plan.gamma:.3g}")
+        if plan.batch is not None:
+            diagnostics |= {"batch": plan.batch, "bias_bound": last.heating}
+        verdict = judge_levels(plan, judged, value, error, gap)
+        cause = self._ended_by or f"the budget of {plan.budget:.3g} gradients"
+        budget = judge_budget(plan, last, last.scale, error, cause)
+        verdict = Judgement(verdict.refusals + budget.refusals, notes + verdict.warnings + budget.warnings)
+        return self._result(curve, last, verdict, diagnostics, (value, error, variance), gamma)
+
+    def _with_approach(self, lower: float, lower_error: float, value: float, error: float) -> float:
+        """The error with what is not noise of the change per decade of nβ, continued to nβ → ∞ as a power −1/3."""
+        beyond_noise = (value - lower) ** 2 - lower_error**2 - error**2
+        policy = self.plan.policy
+        if abs(value - lower) > policy.no_plateau * abs(value):
+            return error
+        return math.hypot(error, math.sqrt(max(0.0, beyond_noise)) / (policy.decade ** (1 / 3) - 1))
 
     def _conclude_fixed(self) -> LLC:
-        whole, half = self.levels
-        value, error = whole.value, whole.error
-        shift, shift_error = bias(whole, half)
-        gap = descent_gap(self.backend, self.plan, whole.tuning.gamma)
-        verdict = judge_levels(self.plan, [whole], value, gap)
-        of_step = judge_bias(self.plan, value, shift, shift_error, always=self._minibatched)
-        warnings = verdict.warnings + of_step.warnings + self._notes
-        verdict = Judgement(verdict.refusals + of_step.refusals, warnings)
-        if self._minibatched:  # the error holds the bias
-            error = math.hypot(error, shift)
-        diagnostics = {"bias": shift, "bias_error": shift_error, "gap": gap}
-        curve = _curve([whole])
-        variance = float(curve[0, 3])
-        return self._result(curve, whole, verdict, diagnostics, value=value, error=error, variance=variance)
+        whole = self.levels[0]
+        gap = self._gap if self._gap != UNKNOWN else math.nan
+        verdict = judge_levels(self.plan, [whole], whole.value, whole.error, gap)
+        diagnostics = {"gap": gap}
+        if len(self.levels) > 1 and self.levels[1].steps:
+            shift, shift_error = bias(whole, self.levels[1])
+            of_step = judge_bias(self.plan, whole.value, shift, shift_error)
+            diagnostics |= {"bias": shift, "bias_error": shift_error}
+        else:
+            of_step = Judgement([f"{self._ended_by or 'the budget'} ended before the bias of the step was measured"])
+        notes = list(self.sampled.notes)
+        verdict = Judgement(verdict.refusals + of_step.refusals, notes + verdict.warnings + of_step.warnings)
+        answer = whole.value, whole.error, whole.variance
+        return self._result(_curve([whole]), whole, verdict, diagnostics, answer, whole.tuning.gamma)
 
     def _result(
         self,
@@ -246,15 +327,14 @@ class Estimator:
         last: Level,
         verdict: Judgement,
         diagnostics: dict[str, float],
-        *,
-        value: float,
-        error: float,
-        variance: float,
+        answer: tuple[float, float, float],
+        gamma: float,
     ) -> LLC:
-        nbeta, record, (stein, stein_error) = self.plan.nbeta, last.record, last.stein
+        (value, error, variance), record, (stein, stein_error) = answer, last.record, last.stein
         chains = None
         if self.backend.rows is not None and last.state:
             chains = Chains(self.backend, self.plan.kernel, last.state, last.tuning)
+        norm = math.sqrt(float(self.backend.centre_as_numpy @ self.backend.centre_as_numpy))
         return LLC(
             value,
             error,
@@ -266,51 +346,47 @@ class Estimator:
             policy=self.plan.policy.plain(),
             value_min=value + diagnostics["gap"],
             value_var=variance,
-            nbeta=nbeta,
-            gamma=self.plan.gamma,
+            nbeta=self.plan.nbeta,
+            gamma=gamma,
+            radius=math.sqrt(max(0.0, record.radius.mean)) / norm if norm else math.nan,
+            terms=self.sampled.note,
             curve=curve,
             rhat=last.rhat,
             ess=ess(record.loss.draws),
             acceptance=float(np.mean(record.acceptance)) if record.acceptance else math.nan,
             divergences=last.divergent_share,
             stein=stein / stein_error if stein_error else 0.0,
-            gradients=sum(level.gradients for level in self.levels),
+            gradients=self.gradients,
             seconds=self.seconds,
-            traces={"excess": nbeta * record.loss.draws, "radius": record.radius.draws},
+            traces={"excess": self.plan.nbeta * record.loss.draws, "radius": record.radius.draws},
             chains=chains,
         )
 
 
-def _halved(fixed: Fixed) -> Fixed:
-    """Half the step over the same time."""
-    step_size = (fixed.step_size or math.nan) / 2
-    return replace(fixed, step_size=step_size, draws=2 * fixed.draws, burn_in=2 * fixed.burn_in)
+def _fixed_plan(fixed: Fixed, options: LLCOptions, nbeta: float, policy: LLCPolicy) -> Plan:
+    """The settings of a paper, which are not tuned."""
+    if options.gamma is None or options.gamma == "limit":
+        cause = f"{fixed.kernel} with a fixed step cannot choose γ"
+        raise BadInput(cause, "give gamma, or sampler='auto'")
+    chains = options.chains or policy.adjusted_chains
+    return Plan(nbeta, options.gamma, chains, math.inf, math.inf, KERNELS[fixed.kernel](), policy)
 
 
 def _curve(levels: list[Level]) -> np.ndarray:
-    """(γ, λ̂(γ), error, value_var) of each level."""
-    return np.array(
-        [
-            (level.tuning.gamma, level.value, level.error, level.tuning.nbeta**2 * level.record.loss.variance)
-            for level in levels
-        ]
-    )
+    """(γ, λ̂(γ), error, value_var) of each level, from the largest γ to the smallest."""
+    rows = [(level.tuning.gamma, level.value, level.error, level.variance) for level in levels]
+    return np.array(sorted(rows, key=lambda row: -row[0]))
 
 
-def _read_off(curve: np.ndarray, plan: Plan) -> tuple[float, float, float, list[str]]:
-    """λ̂, its error and value_var: at the given γ, or in the limit γ → 0 if there is one."""
+def _read_limit(curve: np.ndarray, plan: Plan) -> tuple[float, float, float, bool, list[str]]:
+    """λ̂, its error and value_var in the limit γ → 0, and True; at the smallest γ, and False, if there is no limit."""
     gammas, values, errors, variances = curve.T
     last = float(values[-1]), float(errors[-1]), float(variances[-1])
-    if plan.gamma is not None:
-        return *last, []
+    at_last = f"this is λ̂ at γ = {gammas[-1]:.3g}: see `curve`, or give the γ that you mean"
     if len(curve) < 3:
-        return *last, ["sampling ended before the curve λ̂(γ) had three points: see `curve`"]
+        return *last, False, [f"sampling ended before the curve λ̂(γ) had three points, so {at_last}"]
     extrapolated = limit(gammas, values, errors, plan.policy)
     if not extrapolated.believable:
-        note = (
-            "λ̂(γ) has neither a plateau nor a limit that can be read off, so this is its value at the smallest γ: "
-            "see `curve`, and give the γ that you mean"
-        )
-        return *last, [note]
+        return *last, False, [f"λ̂(γ) has neither a plateau nor a limit that can be read off, so {at_last}"]
     error = math.hypot(extrapolated.noise, extrapolated.systematic)
-    return extrapolated.value, error, neville(gammas[-3:], variances[-3:]), []
+    return extrapolated.value, error, neville(gammas[-3:], variances[-3:]), True, []

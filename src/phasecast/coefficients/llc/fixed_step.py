@@ -52,36 +52,14 @@ def _start(backend: Backend, plan: Plan, fixed: Fixed, number: int, key: RandomK
     at_centre = np.zeros((plan.chains, backend.size))
     level.curvature = Curvature(0.0, direction)
     looks, share = plan.policy.fixed_looks, plan.policy.difference_share
-    level.gradients = plan.chains * level.curvature.follow(backend, at_centre, tuning, looks, share)
+    level.gradients = plan.chains * level.curvature.follow(
+        lambda offsets: plan.nbeta * backend.evaluate(offsets)[1], at_centre, gamma, looks, share
+    )
     step_size = (fixed.step_size or _careful_step(plan.policy, fixed.kernel, level)) / number
     level.tuning = tuning._replace(step_size=step_size)
     state_key = stream(backend, key, "fixed state", number)
     level.state = backend.init(plan.kernel, backend.array(at_centre), level.tuning, state_key)
     return level
-
-
-def minibatch_settings(
-    backend: Backend, policy: LLCPolicy, nbeta: float, gamma: float | None, chains: int, max_grads: float | None
-) -> tuple[Fixed, float]:
-    """Underdamped Langevin dynamics on minibatches, and its γ, from a few full gradients at w*.
-
-    The batch has as many rows as make a gradient cheap. γ defaults to a hundredth of the largest curvature at w*, the
-    first level of a schedule: smaller ones would need more steps than minibatches deserve.
-    """
-    key = stream(backend, backend.key(0), "minibatch plan")
-    curvature = Curvature(0.0, np.asarray(backend.normal(key, 1)))
-    tuning = Tuning(1.0, 1.0, 1.0, nbeta, gamma or 1.0)
-    curvature.follow(backend, np.zeros((1, backend.size)), tuning, policy.fixed_looks, policy.difference_share)
-    gamma = gamma or curvature.largest / policy.first_condition
-    step_size = policy.careful_langevin_step / math.sqrt(curvature.largest)
-    window = math.ceil(policy.langevin_window / math.sqrt(gamma) / step_size)
-    draws = max(policy.fewest_draws, policy.sampled_windows * window)
-    burn_in_share = policy.warm_windows / policy.sampled_windows
-    if max_grads is not None:  # chains at ε, and twice as many steps at ε/2
-        affordable = max_grads / (3 * chains * (1 + burn_in_share))
-        draws = int(min(draws, max(policy.fewest_affordable_draws, affordable)))
-    batch = min(backend.rows or 0, max(policy.fewest_rows, int(policy.cheap_gradient / backend.size)))
-    return Fixed("langevin", step_size, draws, math.ceil(draws * burn_in_share), batch, anchored=True), gamma
 
 
 def bias(at_step: Level, at_half: Level) -> tuple[float, float]:

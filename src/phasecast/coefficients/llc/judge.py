@@ -29,51 +29,50 @@ class Judgement:
         return self.refusals + self.warnings
 
 
-def judge_levels(plan: Plan, levels: list[Level], value: float, gap: float) -> Judgement:
+def judge_levels(plan: Plan, levels: list[Level], value: float, error: float, gap: float) -> Judgement:
     """What speaks against λ̂ = ``value``, sampled at these levels; ``gap`` is what descent from w* gains."""
     verdict, policy = Judgement(), plan.policy
-    if not (math.isfinite(value) and value > 0):
-        verdict.refusals.append(
-            f"λ̂ is {value:.3g}: params is not a minimum of this loss, or the chains are lost; train further"
-        )
-        return verdict
-    if levels[-1].phase is LevelPhase.BROKEN:
+    if any(level.phase is LevelPhase.BROKEN for level in levels):
         verdict.refusals.append(
             "the loss is not finite however small the step: start from parameters where it is smooth"
         )
-    if gap > policy.large_gap * value:
+    if not math.isfinite(value) or not any(level.steps for level in levels):
+        verdict.refusals.append("nothing was sampled: allow more time with seconds, or more gradients with max_grads")
+        return verdict
+    gap = gap if math.isfinite(gap) else 0.0
+    above = value + gap
+    if above < -policy.lost_errors * error or (above <= 0 and not error > 0):
         verdict.refusals.append(
-            f"descent from params gains {gap:.3g} in nβL, {gap / value:.0%} of λ̂: params is not a minimum; train "
-            "further, or give the training's L2 as prior"
+            f"λ̂ relative to the lowest loss that was found is {above:.3g}: the chains are lost; use a larger γ"
         )
-    elif gap > policy.small_gap * value:
-        verdict.warnings.append(f"descent from params gains {gap:.3g} in nβL, {gap / value:.0%} of λ̂: see value_min")
+    elif gap > policy.small_gap * max(abs(value), above):
+        verdict.warnings.append(
+            f"w* is not a minimum (descent lowers nβL by {gap:.3g}): λ̂ is relative to L(w*), value_min to the minimum"
+        )
     for level in levels:
-        verdict.refusals += _against_level(plan, level)
+        verdict.refusals += _against_level(plan, level) if level.steps else []
     _judge_stein(plan, levels[-1], verdict)
     return verdict
 
 
-def judge_bias(plan: Plan, value: float, bias: float, error: float, always: bool) -> Judgement:
-    """What a fixed step does to λ̂; ``always`` states the bias even where it is small."""
+def judge_bias(plan: Plan, value: float, bias: float, error: float) -> Judgement:
+    """What a fixed step does to λ̂."""
     verdict, policy = Judgement(), plan.policy
     sentence = f"the step size biases λ̂ by about {bias:.3g} ± {error:.2g} (measured at half the step)"
     if abs(bias) > max(policy.bias_errors * error, policy.large_bias * abs(value)):
         verdict.refusals.append(f"{sentence}: use a smaller step")
-    elif always or abs(bias) > policy.small_bias * abs(value) or error > policy.large_bias * abs(value):
+    elif abs(bias) > policy.small_bias * abs(value) or error > policy.large_bias * abs(value):
         verdict.warnings.append(sentence)
     return verdict
 
 
-def judge_budget(plan: Plan, last: Level, value: float, error: float) -> Judgement:
-    """Whether the budget ended too early."""
+def judge_budget(plan: Plan, last: Level, scale: float, error: float, cause: str) -> Judgement:
+    """Whether sampling ended too early, and why: ``cause`` names what ended it, ``scale`` is the size of λ̂."""
     verdict, policy = Judgement(), plan.policy
-    if last.phase is LevelPhase.SPENT:
-        reason = (
-            f"the budget of {plan.budget:.3g} gradients was spent before sampling was done (error {error:.3g}): "
-            "allow more with max_grads, or a larger target"
-        )
-        close = error <= policy.unfinished_error * plan.target * abs(value)
+    if last.phase in (LevelPhase.SPENT, LevelPhase.COLD):
+        still_warm = "" if last.warmed_up else " while the chains were still warming up"
+        reason = f"{cause} ended sampling at an error of {error:.2g}{still_warm}"
+        close = error <= policy.unfinished_error * plan.target * scale and last.warmed_up
         enough = close and last.steps >= policy.unfinished_steps
         (verdict.warnings if enough else verdict.refusals).append(reason)
     return verdict
@@ -91,10 +90,11 @@ def _against_level(plan: Plan, level: Level) -> list[str]:
         if level.divergent_share > policy.most_divergent:
             refusals.append(f"{level.divergent_share:.2%} of the steps diverge {where}: use a larger γ")
     elif len(record.radius.means) >= policy.fewest_drift_bins:
-        moved, error = drift(record.radius.means)
-        if abs(moved) > max(policy.drift_errors * error, policy.drift_share * record.radius.mean):
-            share = moved / record.radius.mean
-            refusals.append(f"|w − w*|² still drifts by {share:.1%} {where}: allow more gradients")
+        for name, trace in (("|w − w*|²", record.radius), ("the loss", record.loss)):
+            moved, error = drift(trace.means)
+            if abs(moved) > max(policy.drift_errors * error, policy.drift_share * abs(trace.mean)):
+                share = moved / abs(trace.mean)
+                refusals.append(f"{name} still drifts by {share:.1%} {where}: allow more time with seconds")
     return refusals
 
 

@@ -8,33 +8,47 @@ long as the softest direction needs: a quarter of its period, from the widest sp
 
 Unadjusted Langevin dynamics follows the largest curvature where the chains are, until radius, loss and Stein's identity
 stand still, then keeps its step.
+
+On minibatches the gradient has noise of covariance C, which heats: each step ε adds ε²C to the momentum, and friction f
+takes it away, so the temperature in a direction is 1 + (ε²C/2) coth(fε) instead of 1. λ̂ gets half of that from each
+direction, times the share nβh/(nβh + γ) of the loss in its energy, which is nearly one where C is large, because the
+rows disagree where they are curved. So the bias is at most (ε²/4) coth(fε) tr C, and not much less; tr C is measured
+from pairs of minibatches. The bias is taken off, half of its range stays in the error, and the step is short enough for
+that to be small.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import TypeAlias
 
 import numpy as np
 
 from phasecast.coefficients.llc.plan import Plan
-from phasecast.coefficients.llc.policy import LLCPolicy
+from phasecast.coefficients.llc.policy import POLICY, LLCPolicy
 from phasecast.sampling.backends.protocol import Backend, stream
 from phasecast.sampling.kernels.kernel import Array, Kernel, RandomKey, State, Tuning
 from phasecast.sampling.traces import Trace, batch_error, drift, mcse, rhat
 
 OBSERVED = ("loss", "radius", "pull")
 
+Slope: TypeAlias = Callable[[np.ndarray], np.ndarray]
+"""∇(nβL) at offsets (chains, size)."""
+
 
 class LevelPhase(StrEnum):
-    """Where a level is: its chains warm up, are sampled, and end in one of three ways."""
+    """Where a level is: its chains warm up, are sampled, and end in one of four ways."""
 
     WARM_UP = "warm-up"
     SAMPLING = "sampling"
     DONE = "done"
     SPENT = "spent"
     """The budget ended before the error was small enough."""
+    COLD = "cold"
+    """The budget ended during warm-up."""
     BROKEN = "broken"
     """The loss is not finite, however small the step."""
 
@@ -79,17 +93,15 @@ class Curvature:
     largest: float = 0.0
     direction: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
 
-    def follow(self, backend: Backend, offsets: Array, tuning: Tuning, looks: int, share: float) -> int:
-        """Power iterations by differences of gradients; returns how many gradients each chain spent."""
-        nbeta, gamma = tuning.nbeta, tuning.gamma
+    def follow(self, slope: Slope, offsets: Array, gamma: float, looks: int, share: float) -> int:
+        """Power iterations by differences of ``slope``, ∇(nβL); returns how many gradients each chain spent."""
         offsets = np.asarray(offsets)
-        here = backend.evaluate(offsets)[1]
+        here = slope(offsets)
         first = direction = np.asarray(self.direction)
         for _ in range(looks):
             direction = direction / np.linalg.norm(direction, axis=1, keepdims=True)
             size = share / math.sqrt(max(self.largest, gamma))
-            there = backend.evaluate(offsets + size * direction)[1]
-            direction = (there - here) * (nbeta / size)
+            direction = (slope(offsets + size * direction) - here) / size
             self.largest = max(float(np.max(np.linalg.norm(direction, axis=1))), 1e-300) + gamma
             direction = np.where(np.linalg.norm(direction, axis=1, keepdims=True) > 0, direction, first)
         self.direction = direction
@@ -101,22 +113,27 @@ class WarmUp:
     """How far the tuning of a level is.
 
     Adjusted kernels count ``chunks`` since the last restart and all ``adaptations``, keep the ``longest_step`` that
-    does not diverge and the last ``positions``; Langevin dynamics keeps (λ̂, |w − w*|², Stein) of its ``windows``, the
-    ``time`` since the last, and how often its step was ``halved``.
+    does not diverge and the last ``positions``; Langevin dynamics keeps (λ̂, its error, |w − w*|², Stein) of its
+    ``windows``, the ``time`` since the last, how often its step was ``halved``, and how much noise makes it ``shrink``.
     """
 
     chunks: int = 0
     adaptations: int = 0
     longest_step: float = math.inf
     positions: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
-    windows: list[tuple[float, float, float]] = field(default_factory=list)
+    windows: list[tuple[float, float, float, float]] = field(default_factory=list)
     time: float = 0.0
     halved: int = 0
+    shrink: float = 1.0
 
 
 @dataclass
 class Level:
-    """Chains at one γ. ``next_look`` is the number of steps after which the error of λ̂ is looked at."""
+    """Chains at one γ.
+
+    ``next_look`` is the number of steps after which the error of λ̂ is looked at, ``noise`` the trace of the covariance
+    of the gradient on minibatches, from so many ``noise_looks``, ``gap`` by how much descent from w* lowers nβL.
+    """
 
     tuning: Tuning
     state: State
@@ -129,10 +146,23 @@ class Level:
     next_look: int = 0
     chunks: int = 0
     gradients: float = 0.0
+    noise: float = 0.0
+    noise_looks: int = 0
+    gap: float = 0.0
 
     @property
     def chains(self) -> int:
         return self.record.chains
+
+    @property
+    def warmed_up(self) -> bool:
+        """Whether what was observed counts."""
+        return self.phase not in (LevelPhase.WARM_UP, LevelPhase.COLD)
+
+    def end(self) -> None:
+        """Nothing more will be sampled."""
+        if self.phase.active:
+            self.phase = LevelPhase.SPENT if self.warmed_up else LevelPhase.COLD
 
     @property
     def steps(self) -> int:
@@ -159,8 +189,8 @@ class Level:
 
     @property
     def value(self) -> float:
-        """nβ E[L − L*]."""
-        return self.tuning.nbeta * self.record.loss.mean
+        """nβ E[L − L*], less what the noise of minibatches adds to it."""
+        return self.tuning.nbeta * self.record.loss.mean - POLICY.heated_share * self.heating
 
     @property
     def error(self) -> float:
@@ -168,7 +198,30 @@ class Level:
         errors = [self.record.loss.error]
         if not self.adjusted:
             errors += [batch_error(self.record.loss.means, batches) for batches in (10, 5)]
-        return self.tuning.nbeta * max(errors)
+        return math.hypot(self.tuning.nbeta * max(errors), POLICY.heated_width * self.heating)
+
+    @property
+    def scale(self) -> float:
+        """The size of λ̂, also where it is relative to a w* that is not a minimum."""
+        return max(abs(self.value), abs(self.value + self.gap))
+
+    @property
+    def heating(self) -> float:
+        """The most that the noise of minibatches adds to λ̂."""
+        if not self.noise_looks:
+            return 0.0
+        step, friction = self.tuning.step_size, self.tuning.friction
+        return step**2 / 4 / math.tanh(friction * step) * self.noise
+
+    @property
+    def variance(self) -> float:
+        """(nβ)² Var L; between neighbouring draws on minibatches, whose noise is independent."""
+        loss = self.record.loss
+        variance = loss.variance
+        if self.noise_looks and len(loss.draws) > 2:
+            centred = loss.draws - loss.draws.mean()
+            variance = float(np.mean(centred[1:] * centred[:-1]))
+        return self.tuning.nbeta**2 * variance
 
     @property
     def stein(self) -> tuple[float, float]:
@@ -191,7 +244,7 @@ def start(backend: Backend, plan: Plan, offsets: Array, tuning: Tuning, key: Ran
     chains, policy = len(offsets), plan.policy
     level = Level(tuning, {}, backend.size, plan.kernel.adjusted, Record.empty(chains), next_look=policy.fewest_steps)
     level.curvature.direction = np.asarray(backend.normal(stream(backend, key, "curvature"), chains))
-    _follow_curvature(backend, policy, level, offsets, policy.curvature_looks)
+    _follow_curvature(backend, plan, level, offsets, policy.curvature_looks, key)
     level.tuning = _tuned(level, plan)
     level.state = backend.init(plan.kernel, offsets, level.tuning, stream(backend, key, "state"))
     return level
@@ -204,6 +257,7 @@ def at_next_gamma(backend: Backend, plan: Plan, level: Level, gamma: float, key:
         wider = math.sqrt(level.tuning.gamma / gamma)
         offsets = offsets * np.where(np.arange(level.chains) % 2, wider, 1.0)[:, None]
     following = start(backend, plan, backend.array(offsets), level.tuning._replace(gamma=gamma), key)
+    following.warm_up.shrink, following.gap = level.warm_up.shrink, level.gap
     if "momentum" in level.state:
         following.state = {**following.state, "momentum": level.state["momentum"]}
     return following
@@ -215,8 +269,8 @@ def advance(backend: Backend, plan: Plan, level: Level, key: RandomKey, goal: fl
         _advance_adjusted(backend, plan, level, key, goal)
     else:
         _advance_langevin(backend, plan, level, key, goal)
-    if level.gradients >= budget and level.phase.active:
-        level.phase = LevelPhase.SPENT
+    if level.gradients >= budget:
+        level.end()
 
 
 def _advance_adjusted(backend: Backend, plan: Plan, level: Level, key: RandomKey, goal: float) -> None:
@@ -250,7 +304,7 @@ def _advance_adjusted(backend: Backend, plan: Plan, level: Level, key: RandomKey
     if level.steps >= level.next_look:
         level.next_look = int(policy.look_growth * level.steps)
         met = level.rhat < policy.largest_rhat
-        if met and level.error <= goal * abs(level.value):
+        if met and level.error <= goal * level.scale:
             level.phase = LevelPhase.DONE
         elif not met and level.steps >= 4 * policy.fewest_steps:
             level.record.keep_later_half()
@@ -259,7 +313,7 @@ def _advance_adjusted(backend: Backend, plan: Plan, level: Level, key: RandomKey
 def _advance_langevin(backend: Backend, plan: Plan, level: Level, key: RandomKey, goal: float) -> None:
     policy, warm_up = plan.policy, level.warm_up
     early = level.phase is LevelPhase.WARM_UP and level.gradients < policy.short_chunk_gradients * level.chains
-    steps = policy.short_chunk if early else policy.long_chunk
+    steps = policy.short_chunk if early else plan.chunk
     before = level.state
     observed = level.run(backend, plan.kernel, key, steps)
     if not all(np.all(np.isfinite(observed[name])) for name in OBSERVED):
@@ -271,36 +325,85 @@ def _advance_langevin(backend: Backend, plan: Plan, level: Level, key: RandomKey
         return
     warm_up.time += steps * level.tuning.step_size
     window = policy.langevin_window / math.sqrt(level.tuning.gamma)
-    radius = level.record.radius
+    if plan.batch is not None:
+        _measure_noise(backend, plan, level, key)
     if level.phase is LevelPhase.WARM_UP:
-        _follow_curvature(backend, policy, level, level.state["position"], policy.curvature_updates)
+        _follow_curvature(backend, plan, level, level.state["position"], policy.curvature_updates, key)
         level.tuning = _tuned(level, plan)
-        if warm_up.time >= window:
+        if warm_up.time >= window and level.steps >= policy.fewest_window_steps:
             warm_up.time = 0.0
+            radius = level.record.radius
             stein = level.tuning.nbeta * level.record.pull.mean + level.tuning.gamma * radius.mean - level.size
-            warm_up.windows.append((level.value, radius.mean, stein))
+            warm_up.windows.append((level.value, level.error, radius.mean, stein))
+            still = len(warm_up.windows) >= policy.first_windows and _stands_still(level, policy)
+            cool = _cooled(plan, level)
             level.restart(policy)
-            if len(warm_up.windows) >= policy.first_windows and _stands_still(level, policy):
-                level.phase = LevelPhase.SAMPLING
+            if still and cool:
+                level.phase, level.next_look = LevelPhase.SAMPLING, 0
         return
-    if warm_up.time >= policy.last_windows * window and level.error <= goal * abs(level.value):
+    enough = warm_up.time >= policy.last_windows * window and level.steps >= level.next_look
+    if enough:
+        level.next_look = int(policy.look_growth * level.steps)
+        radius = level.record.radius
         moved, error = drift(radius.means)
-        if abs(moved) <= max(2 * policy.still * radius.mean, policy.still_errors * error):
+        still = abs(moved) <= max(2 * policy.still * radius.mean, policy.still_errors * error)
+        if still and level.error <= goal * level.scale:
             level.phase = LevelPhase.DONE
 
 
 def _stands_still(level: Level, policy: LLCPolicy) -> bool:
-    (loss_before, radius_before, _), (loss, radius, stein) = level.warm_up.windows[-2:]
+    (loss_before, error_before, radius_before, _), (loss, error, radius, stein) = level.warm_up.windows[-2:]
     noise = 2 * math.sqrt(2 / (level.size * level.chains))
     return (
         abs(radius / radius_before - 1) < policy.still + noise
-        and abs(loss / loss_before - 1) < policy.still + noise
-        and abs(stein) < (policy.still + noise) * level.size
+        and abs(loss - loss_before)
+        < max((policy.still + noise) * abs(loss_before), 2 * math.hypot(error, error_before))
+        and abs(stein) < (policy.still + noise) * level.size + level.heating * 2
     )
 
 
-def _follow_curvature(backend: Backend, policy: LLCPolicy, level: Level, offsets: Array, looks: int) -> None:
-    spent = level.curvature.follow(backend, offsets, level.tuning, looks, policy.difference_share)
+def _cooled(plan: Plan, level: Level) -> bool:
+    """Whether the noise of minibatches adds little enough to λ̂; shortens the step where it does not."""
+    if plan.batch is None:
+        return True
+    policy, warm_up = plan.policy, level.warm_up
+    most = plan.target * max(abs(level.value), math.sqrt(max(0.0, level.variance)))
+    if level.heating <= most or warm_up.shrink <= policy.smallest_shrink:
+        return True
+    warm_up.shrink = max(policy.smallest_shrink, warm_up.shrink * max(0.25, most / (1.5 * level.heating)))
+    level.tuning = _tuned(level, plan)
+    return False
+
+
+def _measure_noise(backend: Backend, plan: Plan, level: Level, key: RandomKey) -> None:
+    """tr C from pairs of minibatches where the chains are; forgotten during warm-up, averaged while sampling."""
+    if level.phase is LevelPhase.WARM_UP:
+        level.noise, level.noise_looks = 0.0, 0
+    for look in range(plan.policy.noise_looks):
+        names = ("noise", level.chunks, 2 * look)
+        one = _gradient(backend, plan, level, level.state["position"], stream(backend, key, *names))
+        other = _gradient(backend, plan, level, level.state["position"], stream(backend, key, *names, 1))
+        traced = float(np.mean(np.sum((one - other).astype(float) ** 2, axis=1)) / 2)
+        level.noise = (level.noise * level.noise_looks + traced) / (level.noise_looks + 1)
+        level.noise_looks += 1
+        level.gradients += 2 * level.chains
+
+
+def _gradient(backend: Backend, plan: Plan, level: Level, offsets: Array, key: RandomKey) -> np.ndarray:
+    """∇U on the minibatch of a key."""
+    return np.asarray(backend.init(plan.kernel, backend.array(np.asarray(offsets)), level.tuning, key)["gradient"])
+
+
+def _follow_curvature(backend: Backend, plan: Plan, level: Level, offsets: Array, looks: int, key: RandomKey) -> None:
+    policy, (nbeta, gamma) = plan.policy, (level.tuning.nbeta, level.tuning.gamma)
+    one_batch = stream(backend, key, "curvature rows", level.chunks)
+
+    def slope(offsets: np.ndarray) -> np.ndarray:
+        if plan.batch is None:
+            return nbeta * backend.evaluate(offsets)[1]
+        return _gradient(backend, plan, level, offsets, one_batch) - gamma * offsets
+
+    spent = level.curvature.follow(slope, offsets, gamma, looks, policy.difference_share)
     level.gradients += spent * level.chains
 
 
@@ -312,7 +415,7 @@ def _tuned(level: Level, plan: Plan, step_size: float | None = None) -> Tuning:
         length = min(step_size or first, policy.trajectory / soft)
         leaps = min(max(1.0, policy.trajectory / soft / length), policy.longest_trajectory)
     else:
-        length, leaps = policy.langevin_step / math.sqrt(level.curvature.largest), 1.0
+        length, leaps = level.warm_up.shrink * policy.langevin_step / math.sqrt(level.curvature.largest), 1.0
     return level.tuning._replace(step_size=length, leaps=leaps, friction=policy.langevin_friction * soft)
 
 

@@ -45,7 +45,7 @@ def local_free_energy(
     >>> bool(abs(basin.value - 1.5 * np.log(101)) < 4 * basin.error)
     True
     """
-    for name in ("sampler", "max_grads"):
+    for name in ("sampler", "max_grads", "seconds", "radius"):
         if name in options:
             raise BadInput(
                 f"local_free_energy has no option {name}", "leave it out: the chains are HMC at every temperature"
@@ -55,8 +55,8 @@ def local_free_energy(
     top = settings.nbeta if settings.nbeta is not None else sampled.n
     if top is None:
         raise BadInput("a population loss has no n", "give nbeta")
-    if settings.gamma is None:
-        raise BadInput("the evidence of a basin needs a prior", "give gamma")
+    if settings.gamma is None or settings.gamma == "limit":
+        raise BadInput("the evidence of a basin needs a prior", "give gamma as a number")
     nbetas, levels = _temperatures(sampled.backend, settings, settings.gamma, float(top))
     values, errors = np.array([level.value for level in levels]), np.array([level.error for level in levels])
     integral, weights, quadrature = _integrate(np.log(nbetas), values)
@@ -84,7 +84,7 @@ def local_free_energy(
 
 def _temperatures(backend: Backend, options: LLCOptions, gamma: float, top: float) -> tuple[np.ndarray, list[Level]]:
     """Chains at nβ from where the localisation dominates up to ``top``, each level from where the last one ended."""
-    key, chains = backend.key(options.seed), options.chains
+    key, chains = backend.key(options.seed), options.chains or POLICY.adjusted_chains
     noise = np.asarray(backend.normal(stream(backend, key, "prior"), max(chains, PRIOR_DRAWS)))
     free = float(np.mean(backend.evaluate(noise / math.sqrt(gamma))[0]))  # E₀[L − L*]
     if not math.isfinite(free):

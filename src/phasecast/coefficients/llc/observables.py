@@ -165,7 +165,7 @@ def susceptibility(
     values = values[..., : len(named)]
     batches = _batches(loss, values, policy)
     covariance = _covariances(values, other, batches)
-    nbeta = result.nbeta
+    nbeta = walk.nbeta
     estimate, error = -nbeta * covariance.value[:, 0], nbeta * covariance.error[:, 0]
     means = values.mean(axis=(0, 1))
     status, reasons = _judged(result, loss, batches, policy)
@@ -219,7 +219,7 @@ def influence(
         rows=tuple(int(row) for row in chosen),
         on_all=-covariance.value[:, -1],
         on_all_error=covariance.error[:, -1],
-        beta=result.nbeta / walk.rows,
+        beta=walk.nbeta / walk.rows,
         draws=walk.total,
     )
 
@@ -238,7 +238,7 @@ def fluctuation(
     returned, terms = first.shape[1], _count_terms(first, walk.loss_of(walk.start["position"]), policy)
     per_chain = _fine(walk.draws, walk.chains, policy)
     at_once = max(1, policy.memory // (3 * 8 * per_chain * walk.chains))
-    beta = result.nbeta / terms
+    beta = walk.nbeta / terms
     timed = np.unique(np.linspace(0, returned - 1, policy.timed).astype(int))
     left_out: list[np.ndarray] = []
     largest, loss, series, batches = 0.0, np.empty(0), np.empty(0), None
@@ -298,7 +298,7 @@ class _Walk:
             raise BadInput("this result came from a file, or without data", "use the one that llc returned, with data")
         whole_number("draws", draws, 8)
         self._chains, self.backend, self._policy = result.chains, result.chains.backend, policy
-        self.rows = self.backend.rows or 0
+        self.rows, self.nbeta = self.backend.rows or 0, float(self._chains.tuning.nbeta)
         self.draws, self.start = draws, self._chains.state
         self.chains = len(self.start["position"])
         self.thin = self._pilot() if thin is None else whole_number("thin", thin, 1)

@@ -31,8 +31,12 @@ class LLCOptions(BaseModel):
         default=None, description="number of terms in the mean loss; defaults to the rows of the data"
     )
     nbeta: float | None = Field(default=None, description="inverse temperature nβ; defaults to n / log n")
-    gamma: float | None = Field(
-        default=None, description="strength γ of the localisation at w*; defaults to the limit γ → 0, extrapolated"
+    gamma: float | Literal["limit"] | None = Field(
+        default=None,
+        description='strength γ of the localisation at w*; defaults to what radius says; "limit" extrapolates to γ → 0',
+    )
+    radius: float = Field(
+        default=0.3, description="radius of the neighbourhood over |w*|: without gamma, γ = d / (radius² |w*|²)"
     )
     prior: float | None = Field(
         default=None,
@@ -45,9 +49,14 @@ class LLCOptions(BaseModel):
     sampler: str | Kernel | Fixed = Field(
         default="auto", description="auto, the name of a kernel, a kernel, or Fixed(…)"
     )
-    chains: int = Field(default=8, description="number of chains, at most; large models need fewer")
-    target: float = Field(default=0.02, description="standard error to reach, relative to λ̂")
+    chains: int | None = Field(
+        default=None, description="number of chains; defaults to 1 to 8 by the size of the model"
+    )
+    target: float = Field(default=0.05, description="standard error to reach, relative to λ̂")
     max_grads: float | None = Field(default=None, description="gradients that may be spent, over all chains")
+    seconds: float | None = Field(
+        default=60.0, description="time after which the estimate so far is returned; None for no limit"
+    )
     seed: int = Field(default=0, description="the source of all randomness")
 
     if not TYPE_CHECKING:  # type checkers read the fields
@@ -66,12 +75,15 @@ class LLCOptions(BaseModel):
         value = value.item() if isinstance(value, np.generic) else value
         return whole_number(info.field_name, value, 0 if info.field_name == "seed" else 1)
 
-    @field_validator("nbeta", "gamma", "target", "max_grads", mode="before")
+    @field_validator("nbeta", "gamma", "radius", "target", "max_grads", "seconds", mode="before")
     @classmethod
     def _positive(cls, value: Any, info: Any) -> Any:
+        if info.field_name == "gamma" and value == "limit":
+            return value
         number = _number(value)
         if number is not None and not (isinstance(number, int | float) and 0 < number < math.inf):
-            raise BadInput(f"{info.field_name} is {value!r}", "give a positive number")
+            also = ", or 'limit'" if info.field_name == "gamma" else ""
+            raise BadInput(f"{info.field_name} is {value!r}", f"give a positive number{also}")
         return number
 
     @field_validator("prior", mode="before")
@@ -135,13 +147,15 @@ class LLCKeywords(TypedDict, total=False):
 
     n: int | None
     nbeta: float | None
-    gamma: float | None
+    gamma: float | Literal["limit"] | None
+    radius: float
     prior: float | None
     only: Only
     sampler: str | Kernel | Fixed
-    chains: int
+    chains: int | None
     target: float
     max_grads: float | None
+    seconds: float | None
     seed: int
 
 

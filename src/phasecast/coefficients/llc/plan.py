@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from phasecast.coefficients.llc.options import LLCOptions
 from phasecast.coefficients.llc.policy import LLCPolicy
-from phasecast.sampling import KERNELS, Kernel
+from phasecast.sampling import KERNELS, Fixed, Kernel
 from phasecast.sampling.backends.protocol import Backend
+from phasecast.sampling.kernels.kernel import State
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How chains are run: ``gamma`` is None for the limit γ → 0, ``budget`` in gradients of single chains."""
+    """How chains are run.
+
+    ``gamma`` is None for the limit γ → 0, ``neighbourhood`` whether γ follows from the radius of a neighbourhood,
+    ``budget`` in gradients of single chains, ``batch`` the rows of a minibatch or None for all of them, and ``start``
+    where the chains begin, if not at w*.
+    """
 
     nbeta: float
     gamma: float | None
@@ -23,46 +29,62 @@ class Plan:
     budget: float
     kernel: Kernel
     policy: LLCPolicy
+    neighbourhood: bool = False
+    batch: int | None = None
+    chunk: int = 50
+    start: State | None = None
 
     def plain(self) -> dict[str, float | str]:
         """What the problem decided, to be stored."""
         return {"chains": self.chains, "target": self.target, "budget": self.budget, "kernel": self.kernel.name}
 
 
-def plan_for(backend: Backend, options: LLCOptions, nbeta: float, kernel: Kernel | None, policy: LLCPolicy) -> Plan:
-    """The plan for tuned chains on full gradients."""
-    size, rows, chains = backend.size, backend.rows or 0, options.chains
+def localisation(centre: np.ndarray, radius: float) -> float | None:
+    """γ = d / (r²|w*|²), at which a flat loss would put the chains at r|w*| from w*; None where w* = 0 has no scale."""
+    square = float(centre @ centre)
+    return len(centre) / (radius**2 * square) if square > 0 else None
+
+
+def plan_for(backend: Backend, options: LLCOptions, nbeta: float, terms: int, policy: LLCPolicy) -> Plan:
+    """The plan for tuned chains; ``terms`` is the number of terms in the mean loss."""
+    gamma: float | None = None
+    if options.gamma is None:
+        gamma = localisation(backend.centre_as_numpy, options.radius)
+    elif options.gamma != "limit":
+        gamma = options.gamma
+    size, kernel = backend.size, options.method
+    assert not isinstance(kernel, Fixed)
+    work = size * terms
+    batched = kernel is None and work > policy.largest_full_work and gamma is not None
     if kernel is None:
-        small = size <= policy.largest_adjusted and size * rows <= policy.cheap_work
+        small = size <= policy.largest_adjusted and work <= policy.cheap_work and not batched
         kernel = KERNELS["hmc" if small else "langevin"]()
     if kernel.adjusted:
-        affordable = policy.adjusted_work / (size * max(rows, 10))
+        affordable = policy.adjusted_work / (size * max(terms, 10))
         budget = min(max(affordable, policy.fewest_gradients), policy.most_gradients)
+        chains = options.chains or policy.adjusted_chains
     else:
-        expensive = size > policy.expensive_size or size * rows > policy.cheap_work
+        expensive = size > policy.expensive_size or work > policy.cheap_work
         # each extra chain needs its own warm-up
-        chains = min(chains, 1 if size > policy.largest_for_two_chains else 2 if expensive else 4)
+        few = 1 if size > policy.largest_for_two_chains or batched else 2 if expensive else 4
+        chains = options.chains or few
         budget = policy.langevin_budget * chains * (1 if expensive else policy.cheap_budget_factor)
-    plan = Plan(nbeta, options.gamma, chains, options.target, options.max_grads or budget, kernel, policy)
-    # λ is at most d/2: a larger gain by descent means that λ̂ will be refused
-    if descent_gap(backend, plan, options.gamma or 1.0) > policy.large_gap * size / 2:
-        target, budget = max(options.target, policy.rough_target), plan.budget / policy.rough_budget_divisor
-        return replace(plan, target=target, budget=budget)
-    return plan
+    return Plan(
+        nbeta,
+        gamma,
+        chains,
+        options.target,
+        options.max_grads or budget,
+        kernel,
+        policy,
+        neighbourhood=options.gamma is None and gamma is not None,
+        batch=_batch_rows(backend, terms, policy) if batched else None,
+        chunk=policy.long_chunk if work <= policy.large_work or batched else policy.short_chunk,
+    )
 
 
-def descent_gap(backend: Backend, plan: Plan, gamma: float) -> float:
-    """How much lower nβL gets by descent from w*, held back by γ."""
-    from scipy.optimize import minimize
-
-    nbeta, centre = plan.nbeta, backend.centre_as_numpy
-
-    def energy(flat: np.ndarray) -> tuple[float, np.ndarray]:
-        loss, slope = backend.evaluate(flat[None, :])
-        decay = nbeta * backend.decay
-        value = nbeta * loss[0] + gamma / 2 * flat @ flat + decay * (flat @ flat / 2 + flat @ centre)
-        return float(value), nbeta * slope[0].astype(float) + gamma * flat + decay * (flat + centre)
-
-    steps = {"maxiter": plan.policy.descent_steps}
-    lowest = minimize(energy, np.zeros(backend.size), jac=True, method="L-BFGS-B", options=steps)
-    return max(0.0, -nbeta * float(backend.evaluate(lowest.x[None, :])[0][0]))
+def _batch_rows(backend: Backend, terms: int, policy: LLCPolicy) -> int:
+    """As many rows as make a gradient cheap."""
+    rows = backend.rows or 1
+    terms_per_row = max(1.0, terms / rows)
+    return int(min(rows, max(policy.fewest_rows, policy.cheap_gradient / (backend.size * terms_per_row))))

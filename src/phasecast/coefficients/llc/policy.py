@@ -21,7 +21,9 @@ class LLCPolicy(Policy):
         1000, "parameters up to which steps are Metropolis-adjusted; above, λ̂ is so large that its noise is small"
     )
     cheap_work: float = rule(5e5, "chosen: above, long adjusted trajectories cost more than the bias they remove")
-    largest_full_work: float = rule(2e9, "chosen: above, full gradients at several γ take hours on two cores")
+    largest_full_work: float = rule(5e8, "chosen: above, a gradient of all rows takes more than about 0.1 s on a core")
+    large_work: float = rule(5e7, "chosen: above, chunks are short, so that a time limit is kept to a second or two")
+    adjusted_chains: int = rule(8, "chosen: four from inside and four from outside, for R-hat")
     adjusted_work: float = rule(1e11, "chosen: gradients of all chains × work; bounds the time of adjusted chains")
     fewest_gradients: float = rule(5e5, "chosen: lower end of the budget of adjusted chains")
     most_gradients: float = rule(1e9, "chosen: upper end of the budget of adjusted chains")
@@ -29,9 +31,13 @@ class LLCPolicy(Policy):
     cheap_budget_factor: int = rule(4, "chosen: how many more gradients unadjusted chains get on cheap problems")
     expensive_size: int = rule(10_000, "chosen: parameters above which each further chain's warm-up costs too much")
     largest_for_two_chains: int = rule(100_000, "chosen: above, one chain; a second would need its own warm-up")
-    rough_target: float = rule(0.1, "chosen: relative error where w* is not a minimum and λ̂ will be refused anyway")
-    rough_budget_divisor: int = rule(20, "chosen: share of the budget to spend on a λ̂ that will be refused")
-    descent_steps: int = rule(200, "chosen: L-BFGS iterations from w*")
+    descent_steps: int = rule(200, "chosen: L-BFGS iterations from w* at most")
+    fewest_descent_steps: int = rule(20, "chosen: L-BFGS iterations from w* at least")
+    descent_share: float = rule(0.25, "chosen: gradients of the descent over those of a chain so far")
+    coldness: float = rule(1e4, "a temperature of 10⁻⁴ adds 10⁻⁴ λ̂ to the lowest loss")
+
+    fewest_rows: int = rule(16, "chosen: smallest minibatch")
+    cheap_gradient: float = rule(2e8, "chosen: work of a gradient on a minibatch, about 0.05 s on a core")
 
     # one level: chains at one γ
     trajectory: float = rule(1.5, "a quarter period of the softest direction is π/2")
@@ -55,6 +61,11 @@ class LLCPolicy(Policy):
     long_chunk: int = rule(50, "chosen: Langevin steps between looks later")
     short_chunk_gradients: int = rule(200, "chosen: gradients per chain during which chunks are short")
     first_windows: int = rule(3, "chosen: two windows to compare after one to leave the start")
+    noise_looks: int = rule(1, "chosen: pairs of minibatches per chunk that measure the noise of the gradient")
+    heated_share: float = rule(0.75, "the bias of noisy gradients is between half and all of its bound; see level.py")
+    heated_width: float = rule(0.25, "what is left uncertain of that bias")
+    smallest_shrink: float = rule(0.02, "chosen: a step fifty times shorter means that the batch is too small")
+    fewest_window_steps: int = rule(20, "chosen: steps of a window at least, so that its means have errors")
     last_windows: int = rule(4, "chosen: windows sampled at least; enters coverage")
     still: float = rule(0.01, "chosen: relative change between windows that counts as none; enters coverage")
     still_errors: float = rule(3.0, "standard errors: one false alarm in 370")
@@ -64,6 +75,10 @@ class LLCPolicy(Policy):
     difference_share: float = rule(0.1, "chosen: length of finite differences, in 1/√(largest curvature)")
 
     # γ by γ
+    direct_condition: float = rule(1e4, "chosen: largest curvature over γ up to which chains start at γ from w*")
+    curve_goal: float = rule(0.1, "chosen: relative error of λ̂ at the γ beside the one that was asked for")
+    curve_time: float = rule(0.3, "chosen: share of the time limit after which no γ beside it is sampled")
+    level_share: float = rule(0.34, "chosen: share of what is left of the budget that one level may take")
     first_condition: float = rule(100.0, "chosen: largest curvature over γ at the first level, where sampling is easy")
     ratio: float = rule(math.sqrt(10), "chosen: two levels per decade of γ")
     most_levels: int = rule(9, "chosen: four decades of γ")
@@ -80,17 +95,10 @@ class LLCPolicy(Policy):
     )
     decade: float = rule(10.0, "how much lower nβ is on the second schedule, which measures the approach to nβ → ∞")
     curvature_steps: int = rule(6, "chosen: power iterations that find the first γ, to a factor of two")
-    bisections: int = rule(20, "halvings of a range of about ten decades of γ: to 10⁻⁵ decades")
+    bisections: int = rule(8, "halvings of a range of about ten decades of γ: to a tenth of a decade")
 
     # fixed steps
     fixed_chunk: int = rule(100, "chosen: steps between two places where a run can stop")
-    fewest_rows: int = rule(256, "chosen: smallest minibatch")
-    cheap_gradient: float = rule(1e8, "chosen: work of a gradient on a minibatch")
-    warm_windows: int = rule(6, "chosen: warm-up of minibatch chains, in the time that γ needs")
-    sampled_windows: int = rule(12, "chosen: sampling of minibatch chains, in the time that γ needs")
-    fewest_draws: int = rule(400, "chosen: draws of minibatch chains at least")
-    fewest_affordable_draws: int = rule(20, "the least that Fixed accepts")
-    most_step_halvings: int = rule(3, "chosen: halvings of the step on minibatches until its bias is small")
     fixed_looks: int = rule(8, "chosen: power iterations at w* where a fixed step is chosen")
     careful_gradient_step: float = rule(
         0.1, "chosen: SGLD is then 2.5% too wide in the stiffest direction (step × curvature / 4)"
@@ -102,8 +110,8 @@ class LLCPolicy(Policy):
     largest_rhat: float = rule(1.01, "Vehtari et al. 2021")
     most_divergent: float = rule(0.001, "chosen: share of divergent steps; more means places that were not visited")
     lowest_acceptance: float = rule(0.6, "chosen: below, adaptation has failed at good_acceptance")
-    large_gap: float = rule(0.2, "chosen: share of λ̂ that descent from w* may gain; more is not a minimum")
-    small_gap: float = rule(0.02, "chosen: as large as the default target")
+    small_gap: float = rule(0.02, "chosen: share of λ̂ that descent from w* may gain; more is worth a sentence")
+    lost_errors: float = rule(3.0, "standard errors below zero, relative to the minimum: one false alarm in 740")
     large_bias: float = rule(0.05, "chosen: share of λ̂ that a fixed step may bias it by")
     small_bias: float = rule(0.01, "chosen: half the default target")
     bias_errors: float = rule(2.0, "standard errors: a smaller bias is not told from 0 at 95%")

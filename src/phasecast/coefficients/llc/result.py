@@ -35,17 +35,18 @@ class LLC(Measurement):
     """λ̂ at w*.
 
     ``value_min`` is λ̂ against the minimum that descent from w* reaches. ``value_var`` is (nβ)² Var L, which differs
-    from λ̂ by dλ̂/d log nβ. ``gamma`` is the γ that was given, or None where λ̂ is the limit γ → 0. ``curve`` has a row
-    (γ, λ̂(γ), error, value_var) for each level, ``traces`` the draws of nβ(L − L*) and of |w − w*|² at the last one,
-    (draws, chains). ``stein`` is nβE[(w − w*)·∇L] + γE|w − w*|² − d in standard errors, ``divergences`` a share of
-    the steps, and the cost is in ``gradients`` of single chains and in ``seconds``. ``chains`` is where they stopped,
-    in the object that ``llc`` returned.
+    from λ̂ by dλ̂/d log nβ. ``gamma`` is the γ that λ̂ belongs to, 0 for the limit γ → 0, and ``radius`` the root
+    of the mean |w − w*|² there over |w*|. ``terms`` says what n counts. ``curve`` has a row (γ, λ̂(γ), error, value_var)
+    for each γ that was sampled, ``traces`` the draws of nβ(L − L*) and of |w − w*|² at ``gamma``, (draws, chains).
+    ``stein`` is nβE[(w − w*)·∇L] + γE|w − w*|² − d in standard errors, ``divergences`` a share of the steps, and the
+    cost is in ``gradients`` of single chains and in ``seconds``. ``chains`` is where they stopped, in the object that
+    ``llc`` returned.
     """
 
     value_min: float
     value_var: float
     nbeta: float
-    gamma: float | None
+    gamma: float
     curve: np.ndarray
     rhat: float
     ess: float
@@ -55,11 +56,24 @@ class LLC(Measurement):
     gradients: float
     seconds: float
     traces: dict[str, np.ndarray]
+    radius: float = float("nan")
+    terms: str = ""
     chains: Chains | None = field(default=None, repr=False, compare=False, metadata=NOT_STORED)
 
     def plain(self) -> dict[str, Any]:
         """For other programs: everything but the draws."""
-        names = ("value_min", "value_var", "nbeta", "gamma", "rhat", "ess", "acceptance", "divergences", "stein")
+        names = (
+            "value_min",
+            "value_var",
+            "nbeta",
+            "gamma",
+            "radius",
+            "rhat",
+            "ess",
+            "acceptance",
+            "divergences",
+            "stein",
+        )
         own = {name: _number(getattr(self, name)) for name in (*names, "gradients", "seconds")}
         curve = [
             dict(zip(("gamma", "value", "error", "value_var"), map(_number, row), strict=True)) for row in self.curve
@@ -83,7 +97,7 @@ class LLC(Measurement):
             key = stream(backend, backend.key(0), "further draws", number)
             state, _ = backend.run(kernel, state, tuning, key, thin)
             rows = backend.of_rows(row_losses, state["position"])
-            if rows.ndim != 2 or rows.shape[1] != backend.rows:
+            if rows.ndim < 2 or rows.shape[1] != backend.rows:
                 raise BadInput(
                     f"row_losses has shape {rows.shape[1:]}", f"return one number for each of {backend.rows} rows"
                 )
@@ -168,11 +182,16 @@ class LLC(Measurement):
     plot = figure
 
     def _rows(self) -> list[tuple[str, str]]:
-        localisation = "the limit γ → 0" if self.gamma is None else f"γ = {self.gamma:g}"
+        localisation = f"γ = {self.gamma:.4g}" if self.gamma else "the limit γ → 0"
+        reach = f", |w − w*| = {self.radius:.2g} |w*|" if np.isfinite(self.radius) and self.gamma else ""
+        chains = self.traces["excess"].shape[1]
+        not_minimum = self.value_min - self.estimate > 0.02 * abs(self.value_min)  # POLICY.small_gap, as the warning
         return [
             *super()._rows(),
-            ("where", f"nβ = {self.nbeta:.4g}, {localisation}"),
-            ("cost", f"{self.gradients:.3g} gradients, {self.seconds:.3g} s"),
+            *([("above the minimum", f"{self.value_min:.4g} (value_min)")] if not_minimum else []),
+            ("where", f"nβ = {self.nbeta:.4g}, {localisation}{reach}"),
+            *([("terms", self.terms)] if self.terms else []),
+            ("cost", f"{self.gradients:.3g} gradients of {chains} chain{'s' * (chains > 1)}, {self.seconds:.3g} s"),
         ]
 
 

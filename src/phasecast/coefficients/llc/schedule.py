@@ -2,7 +2,8 @@
 
 λ̂(γ) = nβ E[L − L*] is nearly linear in γ where it can be extrapolated at all. So γ is lowered by factors of √10 until
 the line and the parabola through the last levels agree at γ = 0; a second schedule at a tenth of nβ then measures how
-far from nβ → ∞ the limit is. With γ given, the schedule ends there.
+far from nβ → ∞ the limit is. With γ given, chains start there if it is easy, and otherwise come down to it; around a γ
+that was chosen for a neighbourhood, one on each side of it follows.
 """
 
 from __future__ import annotations
@@ -32,8 +33,11 @@ def proceed(backend: Backend, plan: Plan, levels: list[Level], seed: int) -> boo
     if schedule and schedule[-1].phase.active:
         level = schedule[-1]
         level_key = stream(backend, own_key, "level", len(schedule) - 1)
-        budget = plan.budget - (spent - level.gradients)
-        advance(backend, plan, level, level_key, _goal(plan, level, second), budget)
+        left = plan.budget - (spent - level.gradients)
+        advance(backend, plan, level, level_key, _goal(plan, level, second), left)
+        share = plan.policy.level_share * left
+        if plan.gamma is None and level.phase is LevelPhase.SAMPLING and level.gradients > share:
+            level.phase = LevelPhase.DONE  # one level among several: its error is what it is
         return True
     gamma = _next_gamma(plan, schedule, plan.budget - spent) if schedule else None
     if schedule and gamma is None:
@@ -48,17 +52,34 @@ def proceed(backend: Backend, plan: Plan, levels: list[Level], seed: int) -> boo
         levels.append(at_next_gamma(backend, plan, schedule[-1], gamma, level_key))
         schedule[-1].forget_chains()
     else:
-        gamma = first_gamma(backend, plan, nbeta, own_key)
+        gamma, evaluations = first_gamma(backend, plan, nbeta, own_key)
         offsets = _first_offsets(backend, plan, gamma, level_key)
-        levels.append(start(backend, plan, offsets, Tuning(1.0, 1.0, 1.0, nbeta, gamma), level_key))
+        level = start(backend, plan, offsets, Tuning(1.0, 1.0, 1.0, nbeta, gamma), level_key)
+        level.gradients += evaluations
+        if plan.start is not None and "momentum" in level.state:
+            level.state = {**level.state, "momentum": backend.array(plan.start["momentum"])}
+        levels.append(level)
     return True
+
+
+def neighbours(plan: Plan) -> list[float]:
+    """The γ beside one that was chosen for a neighbourhood: a decade in all."""
+    if plan.gamma is None or not plan.neighbourhood or plan.kernel.adjusted:
+        return []
+    return [plan.gamma * plan.policy.ratio, plan.gamma / plan.policy.ratio]
+
+
+def add_neighbour(backend: Backend, plan: Plan, levels: list[Level], gamma: float, seed: int) -> None:
+    """Begin a level beside the one that was asked for, from where the last one ended."""
+    key = stream(backend, backend.key(seed), "schedule", 0, "level", len(levels))
+    levels.append(at_next_gamma(backend, plan, levels[-1], gamma, key))
 
 
 def _goal(plan: Plan, level: Level, second: bool) -> float:
     """The relative standard error that a level needs."""
     policy = plan.policy
     if plan.gamma is not None:
-        return plan.target * (1 if level.tuning.gamma <= plan.gamma else 2)
+        return plan.target if level.tuning.gamma == plan.gamma else max(policy.curve_goal, plan.target)
     small = level.size <= policy.largest_adjusted
     goal = min(policy.poorest_level, plan.target * (policy.small_level_goal if small else policy.large_level_goal))
     return goal * (2 if second else 1)
@@ -71,7 +92,8 @@ def _next_gamma(plan: Plan, schedule: list[Level], left: float) -> float | None:
     if last.phase is not LevelPhase.DONE or len(schedule) >= policy.most_levels:
         return None
     if plan.gamma is not None:
-        return max(plan.gamma, gamma / policy.ratio**2) if gamma > plan.gamma else None
+        reached = any(level.tuning.gamma == plan.gamma for level in schedule)
+        return None if reached else max(plan.gamma, gamma / policy.ratio**2)
     limit = limit_of(schedule, policy)
     next_cost = 2 * math.sqrt(policy.ratio) * last.gradients  # steps per independent draw grow like 1/√γ
     if (limit and limit.believable and limit.close) or next_cost > left:
@@ -79,15 +101,21 @@ def _next_gamma(plan: Plan, schedule: list[Level], left: float) -> float | None:
     return gamma / policy.ratio
 
 
-def first_gamma(backend: Backend, plan: Plan, nbeta: float, key: RandomKey) -> float:
-    """The γ at which the largest curvature of nβL where the prior puts the chains is a hundred times γ.
+def first_gamma(backend: Backend, plan: Plan, nbeta: float, key: RandomKey) -> tuple[float, float]:
+    """Where the schedule begins, and how many gradients that took to find.
 
-    With γ given, the schedule begins higher where that makes the first level easier, and at least √10 above.
+    The γ at which the largest curvature of nβL where the prior puts the chains is a hundred times γ. With γ given, that
+    γ itself where unadjusted chains can start there; otherwise higher where that makes the first level easier, and at
+    least √10 above.
     """
     policy = plan.policy
+    if plan.gamma is not None and (plan.batch is not None or plan.start is not None):
+        return plan.gamma, 0.0
     noise = np.asarray(backend.normal(stream(backend, key, "first gamma"), plan.chains))
+    evaluations = 0
 
     def condition(gamma: float) -> float:
+        nonlocal evaluations
         offsets, size = noise / math.sqrt(gamma), 1e-3 / math.sqrt(gamma)
         direction = np.asarray(backend.normal(stream(backend, key, "first direction"), plan.chains))
         here = backend.evaluate(offsets)[1]
@@ -96,18 +124,23 @@ def first_gamma(backend: Backend, plan: Plan, nbeta: float, key: RandomKey) -> f
             direction = direction / np.maximum(np.linalg.norm(direction, axis=1, keepdims=True), 1e-300)
             direction = (backend.evaluate(offsets + size * direction)[1] - here) / size
             curvature = float(np.median(np.linalg.norm(direction, axis=1)))
+        evaluations += plan.chains * (policy.curvature_steps + 1)
         return nbeta * curvature / gamma if math.isfinite(curvature) else math.inf
 
+    if plan.gamma is not None and not plan.kernel.adjusted and condition(plan.gamma) <= policy.direct_condition:
+        return plan.gamma, evaluations
     low, high = -3.0, math.log10(nbeta) + 6  # from hardly localised to hardly moving
     for _ in range(policy.bisections):
         middle = (low + high) / 2
         low, high = (middle, high) if condition(10**middle) > policy.first_condition else (low, middle)
     easy = 10**high
-    return easy if plan.gamma is None else max(easy, plan.gamma * policy.ratio)
+    return (easy if plan.gamma is None else max(easy, plan.gamma * policy.ratio)), evaluations
 
 
 def _first_offsets(backend: Backend, plan: Plan, gamma: float, key: RandomKey) -> Array:
     """Half of the chains at w*, half where γ alone would put them; all near w* for unadjusted kernels."""
+    if plan.start is not None:
+        return backend.array(plan.start["position"])
     wide, near = 1 / math.sqrt(gamma), 1e-3 / math.sqrt(gamma)
     spread = np.where(np.arange(plan.chains) % 2, wide, near)
     if not plan.kernel.adjusted:

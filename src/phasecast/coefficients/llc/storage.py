@@ -17,7 +17,7 @@ from phasecast.sampling.traces import Trace
 def to_plain(level: Level) -> dict[str, Any]:
     """A level as arrays, numbers and strings."""
     warm_up = _fields(level.warm_up)
-    warm_up["windows"] = np.array(level.warm_up.windows, dtype=float).reshape(-1, 3)
+    warm_up["windows"] = np.array(level.warm_up.windows, dtype=float).reshape(-1, 4)
     warm_up["longest_step"] = level.warm_up.longest_step if math.isfinite(level.warm_up.longest_step) else 0.0
     return {
         **_fields(level),

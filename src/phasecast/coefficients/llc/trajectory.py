@@ -2,45 +2,77 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Unpack
 
+import numpy as np
+
 from phasecast.coefficients.llc.estimate import Estimator
 from phasecast.coefficients.llc.options import LLCKeywords, LLCOptions
+from phasecast.coefficients.llc.plan import localisation
 from phasecast.coefficients.llc.problems import Sampled, as_problem, on_backend
+from phasecast.coefficients.llc.report import ProgressOption
 from phasecast.coefficients.llc.result import LLC
-from phasecast.coefficients.llc.sweep import drawable, not_ok
+from phasecast.coefficients.llc.sweep import drawable
 from phasecast.core.errors import BadInput
+from phasecast.core.results import Status
 from phasecast.core.types import PyTree
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+    from phasecast.coefficients.llc.transitions import LLCTransition
 
 
 def llc_trajectory(
     checkpoints: Mapping[float, PyTree],
     loss: Callable[..., Any],
     data: PyTree = None,
+    *,
+    progress: ProgressOption = True,
     **options: Unpack[LLCKeywords],
 ) -> LLCTrajectory:
     """λ̂ at each checkpoint, a mapping from training step to parameters; the options are those of :func:`phasecast.llc`.
 
-    Early checkpoints are not minima, so refusals there are normal: each result says what it is.
+    All share one compilation and one γ, by default that of the last checkpoint's neighbourhood, and chains begin where
+    those of the checkpoint before ended. Early checkpoints are not minima: a warning says so, and ``value_min`` is
+    relative to the lowest loss nearby. ``seconds`` is the time for each. Ctrl-C returns the checkpoints done so far.
     """
-    asked = LLCOptions(**options)
+    chosen = LLCOptions(**options)
     check_checkpoints(checkpoints)
-    first = next(iter(checkpoints.values()))
-    return along(on_backend(as_problem(loss, first, data, asked.n), asked), checkpoints, asked)
+    last = list(checkpoints.values())[-1]
+    return along(on_backend(as_problem(loss, last, data, chosen.n), chosen), checkpoints, chosen, progress)
 
 
-def along(sampled: Sampled, checkpoints: Mapping[float, PyTree], options: LLCOptions) -> LLCTrajectory:
-    """λ̂ of a problem at each checkpoint."""
-    results = [
-        Estimator(replace(sampled, backend=sampled.backend.moved_to(params)), options).run()
-        for params in checkpoints.values()
-    ]
-    return LLCTrajectory(tuple(checkpoints), tuple(results))
+def along(
+    sampled: Sampled, checkpoints: Mapping[float, PyTree], options: LLCOptions, progress: ProgressOption = True
+) -> LLCTrajectory:
+    """λ̂ of a problem at each checkpoint; ``sampled`` is at the last one."""
+    options = with_common_gamma(sampled.backend.centre_as_numpy, options)
+    steps, results, losses, start = [], [], [], None
+    try:
+        for step, params in checkpoints.items():
+            backend = sampled.backend.moved_to(params)
+            estimator = Estimator(replace(sampled, backend=backend, name=f"step {step:g}"), options, start=start)
+            results.append(estimator.run(progress))
+            steps.append(step)
+            losses.append(backend.loss_at_centre)
+            start = estimator.last_state
+            if estimator.interrupted:
+                break
+    except KeyboardInterrupt:
+        if not results:
+            raise
+    return LLCTrajectory(tuple(steps), tuple(results), tuple(losses))
+
+
+def with_common_gamma(last_centre: np.ndarray, options: LLCOptions) -> LLCOptions:
+    """Options with the γ of the last checkpoint's neighbourhood, so that all checkpoints are compared at one γ."""
+    if options.gamma is not None:
+        return options
+    gamma = localisation(last_centre, options.radius)
+    return options if gamma is None else options.model_copy(update={"gamma": gamma})
 
 
 def check_checkpoints(checkpoints: Mapping[float, PyTree]) -> None:
@@ -51,19 +83,44 @@ def check_checkpoints(checkpoints: Mapping[float, PyTree]) -> None:
 
 @dataclass(frozen=True)
 class LLCTrajectory:
-    """λ̂ along a training run: ``results[i]`` at ``steps[i]``."""
+    """λ̂ along a training run: ``results[i]`` at ``steps[i]``, where the loss over the data is ``losses[i]``."""
 
     steps: tuple[float, ...]
     results: tuple[LLC, ...]
+    losses: tuple[float, ...] = ()
 
-    def figure(self) -> Figure:
-        """λ̂ over training; hollow points are not ok, as early ones often are: they are not minima yet."""
-        from phasecast.figures.drawing import blank, points
+    def transitions(self) -> list[LLCTransition]:
+        """Where λ̂ changes between neighbouring checkpoints by more than its errors: see :class:`LLCTransition`."""
+        from phasecast.coefficients.llc.transitions import transitions
 
-        figure, ((axes,),) = blank(width=6.4, height=3.6)
-        points(axes, self.steps, *drawable(self.results), number=0, hollow=not_ok(self.results))
+        return transitions(self.steps, [(float(one.estimate), float(one.error)) for one in self.results])
+
+    def figure(self, **curves: Sequence[float]) -> Figure:
+        """λ̂ over training under the loss; hollow points are refused, bands are transitions.
+
+        ``curves`` are drawn above the loss: ``trajectory.figure(accuracy=[…])``, one number per checkpoint.
+        """
+        from phasecast.figures.drawing import COLOURS, blank, legend, points
+
+        panels = len(curves) + bool(self.losses)
+        figure, rows = blank(panels + 1, 1, width=6.4, height=2.4 + 1.3 * panels)
+        for number, (name, values) in enumerate([("loss", self.losses)] * bool(self.losses) + list(curves.items())):
+            if len(values) != len(self.steps):
+                raise BadInput(
+                    f"{name} has {len(values)} values", f"give one for each of {len(self.steps)} checkpoints"
+                )
+            rows[number][0].plot(self.steps, values, ".-", lw=1, ms=4, color=COLOURS[1 + number])
+            rows[number][0].set_ylabel(name)
+        axes = rows[-1][0]
+        refused = [result.status is Status.REFUSED for result in self.results]
+        points(axes, self.steps, *drawable(self.results), number=0, hollow=refused, label="λ̂ relative to L(w*)")
+        above = [result.value_min for result in self.results]
+        axes.plot(self.steps, above, ":", lw=1, color=COLOURS[0], label="relative to the lowest loss nearby")
+        for transition in self.transitions():
+            axes.axvspan(transition.begin, transition.end, color="#888888", alpha=0.15, lw=0)
         axes.set_xlabel("training step")
         axes.set_ylabel("λ̂")
+        legend(axes)
         return figure
 
     plot = figure

@@ -23,6 +23,10 @@ from phasecast.sampling.backends.torch_probe import FORWARD, Kind, Probe, few_ro
 MOST_MEMORY = 2**28
 """Bytes of activations held at once. More is not faster, because memory of this size is fetched anew each time."""
 
+MOST_LIGHT = 2**22
+"""Bytes of activations of a chain up to which chains are evaluated at once: above, convolutions took twice as long and
+attention a third longer than in turns, because their operations for many weights at once are slower."""
+
 FEWEST_ROWS = 64  # of a block before chains take turns: fewer would leave too little work for each operation
 
 Pair: TypeAlias = "tuple[Tensor, Tensor]"
@@ -142,7 +146,7 @@ class Gradients:
 
     def _evaluate(self, centre: Tensor, positions: Tensor, data: Rows, own: bool) -> Pair:
         """L and ∇L for chains and rows that fit into memory; ``own`` if each chain has its own rows."""
-        if self.sequential or (own and self._own_fails):
+        if self.sequential or self._heavy(data, own) or (own and self._own_fails):
             pieces = [
                 self._differentiate(
                     centre,
@@ -158,6 +162,10 @@ class Gradients:
         if shapes not in self._graphs:
             self._graphs[shapes] = self._graph(centre, positions, data, own)
         return self._graphs[shapes](centre, positions, *(data or ()))
+
+    def _heavy(self, data: Rows, own: bool) -> bool:
+        """Whether each chain alone has so much to do that evaluating them at once only costs memory."""
+        return data is not None and self._bytes_per_row * data[0].shape[1 if own else 0] > MOST_LIGHT
 
     @cached_property
     def _own_fails(self) -> bool:

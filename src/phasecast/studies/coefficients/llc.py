@@ -47,34 +47,45 @@ class LocalCoefficient(Spec, LLCOptions):
     )
     only: Patterns = Field(default=None, description='patterns for the names of the parameters that move, "layers.0.*"')  # pyright: ignore[reportIncompatibleVariableOverride]
     sampler: StorableSampler = Field(default="auto", description="how the chains move")  # pyright: ignore[reportIncompatibleVariableOverride]
-    chains: int = Field(default=8, ge=1, le=256, description="number of chains, at most; large models need fewer")
-    target: float = Field(default=0.02, gt=0, lt=1, description="standard error to reach, relative to λ̂")
+    chains: int | None = Field(default=None, ge=1, le=256, description="number of chains; defaults to 1 to 8 by size")
+    target: float = Field(default=0.05, gt=0, lt=1, description="standard error to reach, relative to λ̂")
+    seconds: float | None = Field(
+        default=None, gt=0, description="time for each checkpoint; with a limit the answer depends on the machine"
+    )
 
 
 def work(spec: LocalCoefficient, state: Any) -> Iterator[Chunk]:
     """A chunk of steps of all chains at one checkpoint after another."""
     from phasecast.coefficients.llc.estimate import Estimator
     from phasecast.coefficients.llc.problems import load_sampled_problem, on_backend
+    from phasecast.coefficients.llc.trajectory import with_common_gamma
 
     problem = load_sampled_problem(spec.problem)
     total = max(1, len(spec.checkpoints))
-    state = state or {"index": 0, "done": 0, "estimator": {}}
+    state = state or {"index": 0, "done": 0, "estimator": {}, "start": {}}
     done = int(state["done"])
     origin = on_backend(problem, spec)
+    options: LLCOptions = spec
+    if spec.checkpoints:
+        last = origin.backend.moved_to(_weights(spec.checkpoints[-1], problem))
+        options = with_common_gamma(last.centre_as_numpy, spec)
     for index in range(int(state["index"]), total):
         sampled = origin
         if spec.checkpoints:
             sampled = replace(origin, backend=origin.backend.moved_to(_weights(spec.checkpoints[index], problem)))
-        estimator = Estimator(sampled, spec, state=state["estimator"] or None)
+        start = state["start"]
+        estimator = Estimator(sampled, options, state=state["estimator"] or None, start=start or None)
         while estimator.advance():
             metric = ("λ̂", estimator.latest) if np.isfinite(estimator.latest) else None
             done += 1
-            yield Chunk({"index": index, "done": done, "estimator": estimator.state()}, {}, done, None, metric)
+            now = {"index": index, "done": done, "estimator": estimator.state(), "start": start}
+            yield Chunk(now, {}, done, None, metric)
         measured = estimator.conclude()
         done += 1
-        state = {"index": index + 1, "done": done, "estimator": {}}
+        state = {"index": index + 1, "done": done, "estimator": {}, "start": estimator.last_state or {}}
         metric = ("λ̂", float(np.asarray(measured.estimate)))
-        yield Chunk(state, {"llc": _row(measured, spec)}, done, done if index + 1 == total else None, metric)
+        row = _row(measured, spec, sampled.backend.loss_at_centre)
+        yield Chunk(state, {"llc": row}, done, done if index + 1 == total else None, metric)
 
 
 def _weights(path: str, problem: Problem | TorchProblem) -> Any:
@@ -88,14 +99,14 @@ def _weights(path: str, problem: Problem | TorchProblem) -> Any:
     return read_arrays(Path(path)) if path.endswith(".npz") else read_weights(path)
 
 
-def _row(measured: LLC, spec: LocalCoefficient) -> dict[str, Any]:
+def _row(measured: LLC, spec: LocalCoefficient, loss: float) -> dict[str, Any]:
     """A result as one row of numbers."""
     from phasecast.coefficients.llc.policy import POLICY
 
     numbers = {name: float(getattr(measured, "estimate" if name == "value" else name)) for name in NUMBERS}
     curve = np.full((POLICY.most_levels, 4), np.nan)
     curve[: len(measured.curve)] = measured.curve
-    draws = np.full((DRAWS, spec.chains), np.nan)
+    draws = np.full((DRAWS, spec.chains or POLICY.adjusted_chains), np.nan)
     excess = measured.traces["excess"]
     thinned = excess[:: max(1, len(excess) // DRAWS)][:DRAWS]
     draws[: len(thinned), : thinned.shape[1]] = thinned
@@ -104,6 +115,7 @@ def _row(measured: LLC, spec: LocalCoefficient) -> dict[str, Any]:
     reasons[: len(words)] = np.frombuffer(words, dtype=np.uint8)
     return {
         **{name: np.array([value]) for name, value in numbers.items()},
+        "loss": np.array([loss]),
         "status": np.array([STATUSES.index(measured.status)]),
         "reasons": reasons[None],
         "curve": curve[None],
@@ -118,6 +130,7 @@ def layout(spec: LocalCoefficient) -> Mapping[str, Table]:
             "checkpoint",
             {
                 **dict.fromkeys(NUMBERS, ()),
+                "loss": (),
                 "status": (),
                 "reasons": ("byte",),
                 "curve": ("level", "column"),
@@ -160,28 +173,30 @@ def _measurements(results: xr.DataTree) -> Iterator[tuple[str, Measurement]]:
 
 
 def figures(spec: LocalCoefficient, results: xr.DataTree) -> Mapping[str, Captioned]:
-    from phasecast.figures.drawing import blank, legend, points
+    from phasecast.figures.drawing import COLOURS, blank, legend, points
 
     table = results["llc"].to_dataset()
     names = [name for name, _ in _measurements(results)]
     measured = [one for _, one in _measurements(results)]
     drawn: dict[str, Captioned] = {}
     if len(measured) > 1:
-        figure, ((axes,),) = blank(width=7.0, height=3.4)
+        figure, ((above,), (axes,)) = blank(2, 1, width=7.0, height=4.6)
+        above.plot(table["loss"].values, ".-", lw=1, ms=4, color=COLOURS[1])
+        above.set_ylabel("loss")
         values = [float(np.asarray(one.estimate)) for one in measured]
         errors = [float(one.error) if np.isfinite(one.error) else 0.0 for one in measured]
-        hollow = [one.status is not Status.OK for one in measured]
+        hollow = [one.status is Status.REFUSED for one in measured]
         points(axes, range(len(values)), values, errors, number=0, hollow=hollow)
         every = max(1, len(names) // 12)
         axes.set_xticks(range(0, len(names), every), names[::every], rotation=30, ha="right", fontsize=8)
         axes.set_ylabel("λ̂")
         shown = [value for value, one in zip(values, measured, strict=True) if one.status is not Status.REFUSED]
         if shown:
-            axes.set_ylim(0, 1.3 * max(shown))
+            axes.set_ylim(min(0.0, 1.3 * min(shown)), 1.3 * max(*shown, 1e-300))
         drawn["trajectory"] = Captioned(
             figure,
-            "λ̂ at each checkpoint with its standard error. Hollow: not ok, as early checkpoints often are, because "
-            "they are not minima yet; refused ones may lie outside the picture.",
+            "The loss over the data, and λ̂ relative to it, at each checkpoint with its standard error. Hollow: "
+            "refused; such a point may lie outside the picture.",
         )
     figure, ((left, right),) = blank(1, 2, width=7.0, height=3.4)
     for number, name in enumerate(names[:6]):
@@ -203,7 +218,7 @@ def figures(spec: LocalCoefficient, results: xr.DataTree) -> Mapping[str, Captio
 
 RECIPE = Recipe(
     name="llc",
-    version=2,
+    version=3,
     question="What is the sampled learning coefficient of my model, at its end or along its training?",
     spec=LocalCoefficient,
     work=work,

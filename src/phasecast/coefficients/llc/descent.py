@@ -1,0 +1,70 @@
+"""How much lower is the loss near w*? Descent from w*, held back by γ: what λ̂ relative to the minimum needs."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from phasecast.coefficients.llc.level import Level
+from phasecast.coefficients.llc.plan import Plan
+from phasecast.sampling.backends.protocol import Backend, stream
+from phasecast.sampling.kernels.kernel import RandomKey
+
+
+def descend(backend: Backend, plan: Plan, level: Level, key: RandomKey) -> tuple[float, float]:
+    """By how much nβL falls on a descent from w* at the γ of a level, and how many gradients that took.
+
+    It may take a quarter of the gradients that a chain of the level has taken, so where it ends early the fall is a
+    lower bound.
+    """
+    if plan.batch is not None:
+        return _by_cold_chain(backend, plan, level, key)
+    return _by_quasi_newton(backend, plan, level)
+
+
+def _by_quasi_newton(backend: Backend, plan: Plan, level: Level) -> tuple[float, float]:
+    from scipy.optimize import minimize
+
+    policy, nbeta, gamma, centre = plan.policy, plan.nbeta, level.tuning.gamma, backend.centre_as_numpy
+    evaluations = 0
+
+    def energy(flat: np.ndarray) -> tuple[float, np.ndarray]:
+        nonlocal evaluations
+        evaluations += 1
+        loss, slope = backend.evaluate(flat[None, :])
+        decay = nbeta * backend.decay
+        value = nbeta * loss[0] + gamma / 2 * flat @ flat + decay * (flat @ flat / 2 + flat @ centre)
+        return float(value), nbeta * slope[0].astype(float) + gamma * flat + decay * (flat + centre)
+
+    affordable = int(policy.descent_share * level.gradients / level.chains)
+    steps = min(max(policy.fewest_descent_steps, affordable), policy.descent_steps)
+    limits = {"maxiter": steps, "maxfun": 2 * steps}
+    lowest = minimize(energy, np.zeros(backend.size), jac=True, method="L-BFGS-B", options=limits)
+    fall = -nbeta * float(backend.evaluate(lowest.x[None, :])[0][0])
+    return (max(0.0, fall) if math.isfinite(fall) else 0.0), evaluations + 1.0
+
+
+def _by_cold_chain(backend: Backend, plan: Plan, level: Level, key: RandomKey) -> tuple[float, float]:
+    """Minibatches cannot be searched along a line; a chain at a very low temperature is descent with momentum.
+
+    nβ and γ times c is the temperature 1/c; with the step over √c and the friction times √c it moves as before.
+    """
+    policy, tuning = plan.policy, level.tuning
+    cold, root = policy.coldness, math.sqrt(policy.coldness)
+    frozen = tuning._replace(
+        step_size=tuning.step_size / root,
+        friction=tuning.friction * root,
+        nbeta=tuning.nbeta * cold,
+        gamma=tuning.gamma * cold,
+    )
+    state = backend.init(plan.kernel, backend.array(np.zeros((1, backend.size))), frozen, stream(backend, key, "cold"))
+    affordable = policy.descent_share * level.gradients / level.chains
+    chunks = max(policy.fewest_descent_steps, affordable) / plan.chunk
+    observed: dict[str, np.ndarray] = {"loss": np.zeros((1, 1))}
+    for number in range(max(1, math.ceil(chunks))):
+        state, observed = backend.run(
+            plan.kernel, state, frozen, stream(backend, key, "cold chunk", number), plan.chunk
+        )
+    fall = -plan.nbeta * float(np.mean(observed["loss"]))
+    return (max(0.0, fall) if math.isfinite(fall) else 0.0), max(1, math.ceil(chunks)) * plan.chunk
