@@ -15,13 +15,13 @@ import numpy as np
 from phasecast.coefficients.llc.estimate import Estimator
 from phasecast.coefficients.llc.options import LLCKeywords, LLCOptions
 from phasecast.coefficients.llc.problems import TorchProblem, as_problem, on_backend
+from phasecast.coefficients.llc.report import ProgressOption
 from phasecast.coefficients.llc.result import LLC
 from phasecast.coefficients.llc.sweep import drawable, not_ok
 from phasecast.core.errors import BadInput
 from phasecast.core.problem import Problem
 from phasecast.core.results import Status, show
 from phasecast.core.types import PyTree
-from phasecast.progress import ProgressOption
 from phasecast.sampling.backends.selection import Only, entries_that_move
 
 if TYPE_CHECKING:
