@@ -2,6 +2,11 @@
 PYTHON ?= python3
 BIN := .venv/bin
 SOURCES := $(shell find src -name '*.py' -o -name '*.j2')
+INSTALL := -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+PYTEST := -m pytest -n 2 --dist worksteal -q
+
+# Python compiles what it imports when it first does: pip would compile fourteen thousand modules, we import a quarter
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help demo test test-slow test-bare coverage lint types contract bench clean
 
@@ -16,29 +21,32 @@ help:
 demo: .venv/installed
 	@$(BIN)/phasecast demo
 
-test: lint types contract
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow" -q
+# two at a time where a step has only one thread: the installations, then the checks
+test:
+	@$(MAKE) --no-print-directory -j 2 .venv/installed-dev .venv-bare/installed
+	@$(MAKE) --no-print-directory -j 2 types contract lint
+	$(BIN)/python $(PYTEST) -m "not slow"
 	@$(MAKE) --no-print-directory test-bare
 
 # in random order; PHASECAST_TEST_SEED repeats one, PHASECAST_TEST_MINUTES ends it in time; one thread of BLAS per test
 # process, because threads of two processes on two cores wait for each other
 test-slow: .venv/installed-dev
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal -m slow -q --shuffle
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python $(PYTEST) -m slow --shuffle
 
 # apart from `make test`, because tracing lines costs time: Python 3.11 has no cheap way to do it
 coverage: .venv/installed-dev
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow" -q --cov --cov-report=term tests/contract tests/truth
+	$(BIN)/python $(PYTEST) -m "not slow" --cov --cov-report=term tests/contract tests/truth
 
 # the wheel in a fresh environment with no extra: what a user gets from `pip install phasecast`
 test-bare: .venv-bare/installed
-	.venv-bare/bin/python -m pytest -n 2 --dist worksteal -m "bare and not slow" -q -p no:cacheprovider -o addopts="" tests/contract tests/system
+	.venv-bare/bin/python $(PYTEST) -m "bare and not slow" -p no:cacheprovider -o addopts="" tests/contract tests/system
 
 lint: .venv/installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
 types: .venv/installed-dev
-	$(BIN)/pyright
+	$(BIN)/pyright --threads 2
 
 contract: .venv/installed-dev
 	$(BIN)/lint-imports --no-cache
@@ -51,20 +59,20 @@ bench: .venv/installed-dev
 	$(PYTHON) -m venv .venv
 
 .venv/installed: pyproject.toml constraints.txt | .venv/bin/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable .
+	$(BIN)/python $(INSTALL) --editable .
 	@touch $@
 
 .venv/installed-dev: pyproject.toml constraints.txt | .venv/bin/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	$(BIN)/python $(INSTALL) --no-compile --editable '.[dev]'
 	@touch $@ .venv/installed
 
 .venv-bare/requirements: pyproject.toml constraints.txt | .venv/bin/python
 	$(BIN)/python -m venv .venv-bare
-	.venv-bare/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt . pytest pytest-timeout pytest-xdist hypothesis
+	.venv-bare/bin/python $(INSTALL) --no-compile . pytest pytest-timeout pytest-xdist hypothesis
 	@touch $@
 
 .venv-bare/installed: .venv-bare/requirements $(SOURCES)
-	.venv-bare/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --force-reinstall .
+	.venv-bare/bin/python $(INSTALL) --no-compile --no-deps --force-reinstall .
 	@touch $@
 
 clean:

@@ -30,6 +30,8 @@ from running import (  # noqa: F401 - pytest finds its hooks here
 HERE = Path(__file__).parent
 STARTED: list[subprocess.Popen[str]] = []
 
+collect_ignore = ["reference"]  # scripts; importing them computes
+
 settings.register_profile("suite", deadline=None, derandomize=True)  # the same examples everywhere, however slow
 settings.load_profile("suite")
 
@@ -38,14 +40,19 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in a suite in the backg
 
 
 def _share_compiled_programs() -> None:
-    """Programs that several tests compile, most of what the suite costs, are compiled once per process.
+    """Programs that several tests compile, most of what the suite costs, are compiled once for all its processes.
 
-    Processes that the tests start read them. They write none, because they may be killed while they write.
+    xdist's workers use the folder of the process that started them; one that reads what another is still writing
+    compiles for itself, with a warning that pyproject.toml ignores. Processes that the tests start read the programs.
+    They write none, because they may be killed while they write.
     """
-    folder = tempfile.mkdtemp(prefix="phasecast-compiled-")
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    shared = os.environ.get("PHASECAST_TEST_COMPILED") if "PYTEST_XDIST_WORKER" in os.environ else None
+    folder = shared or tempfile.mkdtemp(prefix="phasecast-compiled-")
+    if not shared:
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    os.environ["PHASECAST_TEST_COMPILED"] = folder
     jax.config.update("jax_compilation_cache_dir", folder)
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)  # reading takes a quarter
     os.environ["JAX_COMPILATION_CACHE_DIR"] = folder
     os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "1e9"
 

@@ -32,7 +32,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """The seed and the end of the run are decided once; xdist's workers receive them."""
     given = getattr(config, "workerinput", {})
-    minutes = config.getoption("--minutes", default=math.inf)  # a conftest that is found late adds no options
+    minutes = config.getoption("--minutes", default=None)
+    minutes = math.inf if minutes is None else float(minutes)  # a conftest that is found late adds no options
     config.option.deadline = given.get("deadline", time.time() + 60 * minutes)
     config.option.shuffle_seed = given.get("shuffle_seed", int(os.environ.get("PHASECAST_TEST_SEED") or time.time()))
 

@@ -11,15 +11,15 @@ from pathlib import Path
 import numpy as np
 from pydantic import Field
 
-from phasecast.core import Comparison, Measurement, Prediction
+from phasecast.core import Comparison, Measurement, Prediction, Status
 from phasecast.lab import Answer, Captioned, Chunk, Conclusion, Recipe, Spec, Table, run
 
 
 class Walk(Spec):
-    steps: int = Field(300, ge=1, description="how many steps")
-    pause: float = Field(0.0, ge=0, description="seconds of sleep a step")
+    steps: int = Field(default=300, ge=1, description="how many steps")
+    pause: float = Field(default=0.0, ge=0, description="seconds of sleep a step")
     refuse: bool = False
-    ballast: int = Field(0, ge=0, description="numbers that make the state heavier")
+    ballast: int = Field(default=0, ge=0, description="numbers that make the state heavier")
 
 
 def work(spec, state):
@@ -58,7 +58,7 @@ def conclude(spec, results):
     measured = Measurement(
         float(np.mean(np.diff(place, axis=0))) if len(place) > 1 else 0.0,
         float(1 / np.sqrt(3 * spec.steps)),
-        "refused" if spec.refuse else "ok",
+        Status.REFUSED if spec.refuse else Status.OK,
         reasons=["asked to refuse: do not ask"] if spec.refuse else [],
         name="mean step",
     )

@@ -68,7 +68,7 @@ def test_every_kernel_keeps_the_contract(kernel):
         calls.append(1)
         return quartic(params, rows)
 
-    flag = jax.config.jax_enable_x64
+    flag = jax.config.read("jax_enable_x64")
     here = engine(counted)
     start = here.array(0.1 * np.asarray(here.normal(here.key(1), CHAINS)))
     given = np.array(start)
@@ -105,7 +105,7 @@ def test_every_kernel_keeps_the_contract(kernel):
         other = TUNING._replace(step_size=0.01 + 0.001 * number, leaps=2.0, friction=0.5 * number + 0.1, gamma=1.0)
         after, _ = here.run(kernel, after, other, here.fold(here.key(5), number), 7)
     assert len(calls) == traced
-    assert jax.config.jax_enable_x64 == flag
+    assert jax.config.read("jax_enable_x64") == flag
 
 
 def test_a_step_to_where_the_energy_is_not_finite_is_a_divergence(kernel):
@@ -176,13 +176,13 @@ def test_only_the_named_parameters_move(one_of_each):
 @pytest.mark.parametrize("precision", ["float64", "float32"])
 def test_the_precision_is_a_choice_of_the_engine_and_nobody_elses(one_of_each, precision):
     kernel = one_of_each
-    flag = jax.config.jax_enable_x64
+    flag = jax.config.read("jax_enable_x64")
     here = engine(precision=precision)
     state = here.init(kernel, here.array(np.zeros((CHAINS, 4))), TUNING, here.key(0))
     after, _ = here.run(kernel, state, TUNING, here.key(1), 2)
     kinds = {str(leaf.dtype) for leaf in jax.tree.leaves(after) if jnp.issubdtype(leaf.dtype, jnp.floating)}
     assert kinds == {precision}
-    assert jax.config.jax_enable_x64 == flag
+    assert jax.config.read("jax_enable_x64") == flag
     assert jnp.ones(1).dtype == (jnp.float64 if flag else jnp.float32)
 
 
@@ -192,7 +192,7 @@ def test_a_trace_stays_small_and_right_however_it_is_fed(pieces):
     rho, chains, steps = 0.8, 3, sum(pieces)
     noise = np.sqrt(1 - rho**2) * np.random.default_rng(0).normal(size=(steps, chains))
     noise[0] /= np.sqrt(1 - rho**2)
-    series = 2 + lfilter([1], [1, -rho], noise, axis=0)
+    series = 2 + np.asarray(lfilter([1], [1, -rho], noise, axis=0))
     trace, done = Trace(chains), 0
     for piece in pieces:
         trace.append(series[done : done + piece])

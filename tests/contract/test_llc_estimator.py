@@ -6,6 +6,7 @@ import copy
 import inspect
 import typing
 from dataclasses import replace
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -77,7 +78,8 @@ def test_an_option_that_makes_no_sense_is_bad_input_of_one_line(wrong, words):
 
 
 def test_numbers_of_numpy_are_numbers():
-    options = LLCOptions(n=np.int64(50), chains=np.int32(3), gamma=np.float32(2.0), nbeta=np.int64(7))
+    given: dict[str, Any] = {"n": np.int64(50), "chains": np.int32(3), "gamma": np.float32(2.0), "nbeta": np.int64(7)}
+    options = LLCOptions(**given)
     assert (options.n, options.chains, options.gamma, options.nbeta) == (50, 3, 2.0, 7.0)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import importlib
 import json
 import os
 import subprocess
@@ -104,7 +105,7 @@ def test_weights_of_another_module_do_not_fit():
 
 
 def test_a_trajectory_is_llc_at_each_checkpoint_whatever_form_it_has(own):
-    import own_torch
+    own_torch = importlib.import_module("own_torch")
 
     module, rows, loss = own_torch.regression()
     settings = {"gamma": 5.0, "target": 0.2, "chains": 4}
@@ -149,7 +150,7 @@ def test_other_weights_in_the_module_are_another_run(own):
 
 
 def test_the_command_takes_a_torch_factory(own):
-    import own_torch
+    own_torch = importlib.import_module("own_torch")
 
     def phasecast(*words):
         return subprocess.run(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from typing import Any
 
 import pytest
 
@@ -116,7 +117,7 @@ def test_public_names_are_those_written_down(module):
 
 @pytest.mark.parametrize("path", SIGNATURES)
 def test_signatures_are_those_written_down(path):
-    target = pc
+    target: Any = pc
     for part in path.split("."):
         target = getattr(target, part)
     signature = inspect.signature(target)

@@ -286,7 +286,8 @@ def test_axes_are_read_from_lists_with_commas(text, values):
 @pytest.mark.bare
 def test_a_sweep_has_every_combination_once():
     sweep = make_sweep("walks:WALK", {"pause": 0}, grid={"steps": [1, 2]}, zipped={"refuse": [True, False]}, seeds=3)
-    seen = {(spec.steps, spec.refuse, spec.seed) for spec in sweep.specs}
+    values = [spec.model_dump() for spec in sweep.specs]
+    seen = {(each["steps"], each["refuse"], each["seed"]) for each in values}
     assert len(sweep.specs) == len(seen) == 12
     assert sweep.varied == ("steps", "refuse", "seed")
 

@@ -6,6 +6,7 @@ import dataclasses
 import math
 from dataclasses import dataclass, field
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -75,7 +76,7 @@ def test_every_tree_of_values_survives_json_exactly(tree):
 
 @given(numbers | hnp.arrays(np.float64, 3), st.floats(min_value=0), st.dictionaries(st.text(), leaves), st.text())
 def test_a_measurement_survives_json_exactly(value, error, diagnostics, name):
-    measured = Measurement(value, error, "warning", diagnostics, reasons=["why: what to do"], name=name)
+    measured = Measurement(value, error, Status.WARNING, diagnostics, reasons=["why: what to do"], name=name)
     again = Measurement.from_json(measured.to_json())
     assert again == measured
     assert same(_canonical(again.estimate), _canonical(measured.estimate))
@@ -98,7 +99,8 @@ def test_a_comparison_survives_json_with_the_kinds_of_its_parts():
 
 
 def test_zero_dimensional_and_float32_values_keep_their_type():
-    for value in (np.float32(0.1), np.array(2.5), np.int8(3)):
+    values: tuple[Any, ...] = (np.float32(0.1), np.array(2.5), np.int8(3))
+    for value in values:
         again = Measurement.from_json(Measurement(value, 0.0).to_json())
         assert np.asarray(again.estimate).dtype == np.asarray(value).dtype
 
@@ -129,7 +131,7 @@ def test_a_measurement_is_not_read_as_a_prediction():
 
 
 def test_the_value_of_a_refused_measurement_raises_and_the_estimate_does_not():
-    refused = Measurement(3.0, 0.1, "refused", reasons=["R-hat is 1.3: run longer"])
+    refused = Measurement(3.0, 0.1, Status.REFUSED, reasons=["R-hat is 1.3: run longer"])
     assert refused.estimate == 3.0
     with pytest.raises(Refused, match="R-hat"):
         _ = refused.value
@@ -147,14 +149,14 @@ def test_a_kind_of_measurement_with_fields_of_its_own_is_refused_and_stored_like
     class Careless(Measurement):
         curve: tuple[float, ...] = ()
 
-    curved = Curved(1.0, 0.1, "refused", reasons=["no: do"], curve=(1.0, 2.0))
-    for result in (curved, Careless(1.0, 0.1, "refused", reasons=["no: do"])):
+    curved = Curved(1.0, 0.1, Status.REFUSED, reasons=["no: do"], curve=(1.0, 2.0))
+    for result in (curved, Careless(1.0, 0.1, Status.REFUSED, reasons=["no: do"])):
         with pytest.raises(Refused):
             _ = result.value
     assert Result.from_json(curved.to_json()) == curved
     assert Curved(1.0, 0.1).curve == ()
     with pytest.raises(TypeError, match="colour"):
-        Curved(1.0, 0.1, colour="red")
+        Curved(1.0, 0.1, colour="red")  # pyright: ignore[reportCallIssue] - what is tested
 
 
 def test_a_measurement_is_an_ordinary_dataclass():
@@ -197,7 +199,7 @@ def test_the_policy_that_judged_is_recorded():
         (Prediction(3.85, kind="upper-bound"), Measurement(2.0, 10.0), None, Verdict.INCONCLUSIVE),
         (Prediction(0.0), Measurement(0.1, 0.2), None, Verdict.AGREES),  # 0 has no size to compare the error with
         (Prediction(0.0), Measurement(0.1, 0.2), 0.5, Verdict.INCONCLUSIVE),
-        (Prediction([1.0, 0.0]), Measurement([1.0, 0.1], 0.1), None, Verdict.AGREES),  # a curve that falls to 0
+        (Prediction(np.array([1.0, 0.0])), Measurement(np.array([1.0, 0.1]), 0.1), None, Verdict.AGREES),  # falls to 0
     ],
 )
 def test_a_comparison_that_cannot_tell_is_inconclusive(prediction, measurement, scale, verdict):
@@ -210,7 +212,8 @@ def test_two_kinds_of_result_cannot_share_a_name():
 
 
 def test_lists_are_arrays():
-    compared = Comparison(Prediction([1, 2]), Measurement([1.1, 2.2], [0.1, 0.1]))
+    rows: Any = ([1, 2], [1.1, 2.2], [0.1, 0.1])  # not what the annotations promise
+    compared = Comparison(Prediction(rows[0]), Measurement(rows[1], rows[2]))
     assert compared.verdict is Verdict.AGREES
     assert "combined errors" in str(compared)
 
@@ -234,7 +237,7 @@ def test_a_refusal_without_a_reason_cannot_be_made():
         (Prediction(5, kind="lower-bound"), Measurement(4.0, 0.1), Verdict.DIFFERS),
         (Prediction(2), Measurement(2, 0.0), Verdict.AGREES),
         (Prediction(2), Measurement(2.1, 0.0), Verdict.DIFFERS),
-        (Prediction(2), Measurement(2.0, 0.1, "refused", reasons=["no: do"]), Verdict.NOT_COMPARABLE),
+        (Prediction(2), Measurement(2.0, 0.1, Status.REFUSED, reasons=["no: do"]), Verdict.NOT_COMPARABLE),
         (Prediction(2), Measurement(math.nan, 0.1), Verdict.NOT_COMPARABLE),
         (Prediction(2), Measurement(math.inf, 0.1), Verdict.NOT_COMPARABLE),
         (Prediction(2), Measurement(2.0, math.nan), Verdict.NOT_COMPARABLE),
@@ -288,7 +291,7 @@ def test_bad_kinds_errors_and_widths_are_refused():
     with pytest.raises(BadInput, match="negative"):
         Prediction(1.0, systematic=-1)
     with pytest.raises(BadInput, match="ok, warning, refused"):
-        Measurement(1.0, 0.1, "fine")
+        Measurement(1.0, 0.1, "fine")  # pyright: ignore[reportArgumentType] - what is tested
 
 
 def test_a_prediction_without_a_finite_size_form_says_so():

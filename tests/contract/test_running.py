@@ -23,9 +23,9 @@ def run_tests(tmp_path):
         (tmp_path / "test_some.py").write_text(text)
         clean = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST", "PHASECAST"))}
         return subprocess.run(
-            [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options],
+            [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "xdist", *options],
             cwd=tmp_path,
-            env={**clean, "PYTHONPATH": str(TESTS), **environment},
+            env={**clean, "PYTHONPATH": str(TESTS), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", **environment},
             capture_output=True,
             text=True,
             check=False,

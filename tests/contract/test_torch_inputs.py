@@ -433,7 +433,7 @@ def test_results_pickle_and_their_chains_go_on_where_the_loss_can_be_pickled():
     np.testing.assert_array_equal(loaded.sample_losses(rows, 3, 2), result.sample_losses(rows, 3, 2))
     lost = pickle.loads(pickle.dumps(pc.torch.llc(module, data, lambda o, t: half_square(o, t), **settings)))
     assert lost.estimate == result.estimate
-    with pytest.raises(pc.BadInput, match="cannot go on, because its module or loss was not pickled"):
+    with pytest.raises(pc.BadInput, match="cannot go on, because its model or loss was not pickled"):
         lost.sample_losses(rows, 3, 2)
 
 

@@ -7,6 +7,8 @@ prints every number that ``test_online_plateau.py`` and ``test_online_linear.py`
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from scipy.linalg import expm
 from scipy.optimize import brentq, minimize_scalar
@@ -27,7 +29,8 @@ def plateau(teachers: int) -> float:
         cross = teachers * np.arcsin(c / np.sqrt(2 * (1 + Q)))
         return (students + np.arcsin(0.5) - 2 * cross) / np.pi
 
-    return minimize_scalar(error, bounds=(0, 2), method="bounded", options={"xatol": 1e-12}).fun
+    least: Any = minimize_scalar(error, bounds=(0, 2), method="bounded", options={"xatol": 1e-12})
+    return least.fun
 
 
 def escape_time(teachers: int, second: float, lr: float) -> float:
@@ -52,7 +55,8 @@ def stability_limit(modes: int, beta: float) -> float:
         change = -2 * lr / modes * np.diag(values) + lr**2 / modes**2 * noise
         return float(np.linalg.eigvals(change).real.max())
 
-    return float(brentq(growth, 0.2, 2.0, xtol=1e-12))
+    place: Any = brentq(growth, 0.2, 2.0, xtol=1e-12)
+    return float(place)
 
 
 if __name__ == "__main__":

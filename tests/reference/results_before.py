@@ -146,7 +146,7 @@ def criteria() -> dict[str, Any]:
 @result(BITS)
 def threshold_at_the_start() -> dict[str, Any]:
     measured = pc.features.threshold("z**2", "gelu", "pseudo-huber", delta=10)
-    spectrum = {name: measured.spectrum[name] for name in ("edge", "outlier", "overlap2", "margin")}
+    spectrum = {name: measured.spectrum.get(name) for name in ("edge", "outlier", "overlap2", "margin")}
     return {**estimate(measured), **spectrum}
 
 
@@ -166,7 +166,9 @@ def learning_curve(order: int) -> dict[str, Any]:
     measured = pc.online.curve(
         modes=4, exponent=1.0, lr=0.5, inputs=400, draws=2, alphas=[1, 10, 30], order=order, seed=4
     )
-    return {"eps": measured.estimate, "error": measured.error, "plateau": measured.plateau["eps"]}
+    plateau = measured.plateau
+    assert plateau is not None
+    return {"eps": measured.estimate, "error": measured.error, "plateau": plateau["eps"]}
 
 
 @result(BITS)

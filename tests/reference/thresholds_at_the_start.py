@@ -9,6 +9,8 @@ resolvent α > 0 of the Hessian below its bulk obeys λ(α) = E[G/(1 + αG/δ)] 
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from scipy.optimize import brentq, minimize_scalar
 from scipy.special import ndtr
@@ -39,13 +41,18 @@ def edge_and_outlier(G: np.ndarray, delta: float) -> tuple[float, float, float]:
     def outlier(alpha: float) -> float:
         return float(np.sum(weights * G * (Z**2 - 1) / (1 + alpha * G / delta))) + 1 / alpha
 
-    at = minimize_scalar(lambda alpha: -level(alpha), bounds=(1e-3, top), method="bounded", options={"xatol": 1e-10}).x
+    highest: Any = minimize_scalar(
+        lambda alpha: -level(alpha), bounds=(1e-3, top), method="bounded", options={"xatol": 1e-10}
+    )
+    at = highest.x
     left = outlier(at)
-    return level(at), level(brentq(outlier, 1e-3, at)) if left < 0 else np.nan, left
+    place: Any = brentq(outlier, 1e-3, at) if left < 0 else None
+    return level(at), np.nan if place is None else level(place), left
 
 
 def threshold(G: np.ndarray, low: float, high: float) -> float:
-    return float(brentq(lambda delta: edge_and_outlier(G, delta)[2], low, high, xtol=1e-8))
+    place: Any = brentq(lambda delta: edge_and_outlier(G, delta)[2], low, high, xtol=1e-8)
+    return float(place)
 
 
 if __name__ == "__main__":

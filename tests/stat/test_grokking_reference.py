@@ -84,9 +84,11 @@ def test_the_effective_width_settles_when_trained_on(tmp_path, p, k_eff):
 @pytest.mark.slow
 def test_the_critical_size_of_the_training_set(tmp_path):
     found = run("grokking-data", store=tmp_path, quiet=True)
-    from phasecast.studies.grokking.data import accuracies
+    from phasecast.studies.grokking.data import GrokkingData, accuracies
 
-    for p, (ratios, values) in accuracies(found.spec, found.results()).items():
+    spec = found.spec
+    assert isinstance(spec, GrokkingData)
+    for p, (ratios, values) in accuracies(spec, found.results()).items():
         mean = values.mean(axis=1)
         assert (mean[ratios < 2.05] < 0.05).all(), p
         assert (mean[ratios > 2.7] > 0.95).all(), p

@@ -90,7 +90,7 @@ def test_programs_that_cannot_be_tempered_are_bad_input(line):
     with pytest.raises(BadInput, match="given: z, y"):
         from_numpyro(noisy_line, {"z": line["x"], "y": line["y"]})
     with pytest.raises(BadInput, match="the program is a int"):
-        from_numpyro(3, line)
+        from_numpyro(3, line)  # pyright: ignore[reportArgumentType] - what is tested
     with pytest.raises(BadInput, match="'all' has a log-likelihood of shape"):
         from_numpyro(one_number, line).check(line)
     with pytest.raises(BadInput, match="observes nothing"):
@@ -98,7 +98,7 @@ def test_programs_that_cannot_be_tempered_are_bad_input(line):
     with pytest.raises(BadInput, match="'coin' is discrete"):
         from_numpyro(discrete, line)
     with pytest.raises(BadInput, match="give a dict"):
-        from_numpyro(noisy_line, (line["x"], line["y"]))
+        from_numpyro(noisy_line, (line["x"], line["y"]))  # pyright: ignore[reportArgumentType] - what is tested
 
 
 @pytest.mark.slow
@@ -110,7 +110,7 @@ def test_our_nuts_and_that_of_numpyro_agree_within_their_errors():
         mcmc = MCMC(NUTS(factors), num_warmup=500, num_samples=2000, **settings)
         mcmc.run(jax.random.key(0), **{name: jnp.asarray(value) for name, value in data.items()})
         theirs = {name: np.asarray(value) for name, value in mcmc.get_samples(group_by_chain=True).items()}
-    warmer, ours = ({name: tree[f"posterior/{name}"].values[0, at] for name in ("a", "b")} for at in (0, 1))
+    warmer, ours = ({name: np.asarray(tree[f"posterior/{name}"])[0, at] for name in ("a", "b")} for at in (0, 1))
 
     def seen(draws):
         product = draws["b"] @ draws["a"]

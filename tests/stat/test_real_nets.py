@@ -149,8 +149,9 @@ def trained_transformer():
     return net, (inputs, targets), nn.functional.cross_entropy
 
 
-def with_and_without(net, data, loss, alone, block, settings):
+def with_and_without(trained, block, settings):
     """λ̂(whole) − λ̂(net) and its error."""
+    net, data, loss, alone = trained
     whole = pc.torch.llc(Beside(net, block), data, beside(loss), seed=1, **settings)
     for found in (alone, whole):
         assert str(found.status) == "ok", found.reasons
@@ -170,27 +171,27 @@ def transformer():
 
 
 def test_a_bowl_beside_an_mlp_adds_its_own(mlp):
-    difference, error = with_and_without(*mlp, Bowl(20), MLP)
+    difference, error = with_and_without(mlp, Bowl(20), MLP)
     assert abs(difference - of_bowl(20, MLP)) < 3 * error
     assert abs(difference - of_bowl(16, MLP)) > 3 * error  # another number of directions is told apart
 
 
 @pytest.mark.slow
 def test_a_singular_block_beside_an_mlp_adds_its_own(mlp):
-    difference, error = with_and_without(*mlp, Product(4), MLP)
+    difference, error = with_and_without(mlp, Product(4), MLP)
     assert abs(difference - of_product(4, MLP)) < 3 * error
     assert abs(difference - of_bowl(32, MLP)) > 3 * error  # as many parameters, were they regular
 
 
 @pytest.mark.slow
 def test_a_bowl_beside_a_transformer_adds_its_own(transformer):
-    difference, error = with_and_without(*transformer, Bowl(40), TRANSFORMER)
+    difference, error = with_and_without(transformer, Bowl(40), TRANSFORMER)
     assert abs(difference - of_bowl(40, TRANSFORMER)) < 3 * error
     assert abs(difference - of_bowl(30, TRANSFORMER)) > 3 * error
 
 
 @pytest.mark.slow
 def test_a_singular_block_beside_a_transformer_adds_its_own(transformer):
-    difference, error = with_and_without(*transformer, Product(8), TRANSFORMER)
+    difference, error = with_and_without(transformer, Product(8), TRANSFORMER)
     assert abs(difference - of_product(8, TRANSFORMER)) < 3 * error
     assert abs(difference - of_bowl(128, TRANSFORMER)) > 3 * error

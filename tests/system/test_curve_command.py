@@ -22,6 +22,7 @@ def test_it_prints_the_curve_with_its_parts(command_json, tmp_path):
     np.testing.assert_allclose(found["eps"], again.eps)
     assert found["eps"] == found["value"] == found["estimate"]
     assert len(found["spread"]) == len(found["error"]) == 5
+    assert again.plateau is not None
     assert found["plateau"]["eps"] == pytest.approx(again.plateau["eps"])
     assert found["escape"]["tau_of_eps"] == pytest.approx(found["escape"]["tau"] / 2)
     assert found["slope"]["predicted"] == -0.5

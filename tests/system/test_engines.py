@@ -7,7 +7,9 @@ import os
 import signal
 import time
 from pathlib import Path
+from typing import cast
 
+import numpy as np
 import pytest
 
 from conftest import python_path, start
@@ -34,10 +36,9 @@ def test_a_sweep_of_twelve_survives_a_killed_dask_worker(tmp_path):
     from distributed import Client, LocalCluster
 
     store = tmp_path / "runs"
-    with (
-        LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address="127.0.0.1:0") as cluster,
-        Client(cluster) as client,
-    ):
+    cluster = LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address="127.0.0.1:0")
+    client = Client(cluster)
+    with cluster, client:
         process = start(
             "sweep", "walks:WALK", "--seeds", "12", "--set", "steps=60", "pause=0.01", "--checkpoint-every", "0.1",
             "--engine", "dask", "--address", cluster.scheduler_address, "--store", store, "--json",
@@ -47,7 +48,7 @@ def test_a_sweep_of_twelve_survives_a_killed_dask_worker(tmp_path):
             assert time.monotonic() < deadline
             assert process.poll() is None, process.communicate()
             time.sleep(0.05)
-        victim = next(iter(client.run(os.getpid).values()))
+        victim = next(iter(cast(dict[str, int], client.run(os.getpid)).values()))
         os.kill(victim, signal.SIGKILL)
         out, complaint = process.communicate(timeout=120)
     assert process.returncode == 0, complaint
@@ -88,7 +89,7 @@ def test_local_dask_and_plain_runs_give_the_same_arrays(tmp_path):
         assert swept.errors == ()
         for one, other in zip(plain, swept.runs, strict=True):
             assert one.id == other.id
-            assert (one.results()["walk/place"].values == other.results()["walk/place"].values).all()
+            assert np.array_equal(one.results()["walk/place"], other.results()["walk/place"])
 
 
 @pytest.mark.parametrize("recipe", ["walks:SOME_HOLES", "walks:SOME_EXITS"])
@@ -111,7 +112,7 @@ def test_each_worker_has_a_core_of_its_own(tmp_path, kind):
     for found in swept.runs:
         status = found.folder.status()
         assert status["provenance"]["threads"] == 1
-        cores.setdefault(status["pid"], set()).add(tuple(found.results()["cores/core"].values[0]))
+        cores.setdefault(status["pid"], set()).add(tuple(np.asarray(found.results()["cores/core"])[0]))
     assert all(len(used) == 1 for used in cores.values())
     assert len(set.union(*cores.values())) == min(len(cores), len(os.sched_getaffinity(0)))
 

@@ -81,8 +81,8 @@ def test_a_run_whose_loss_is_no_number_stops_and_keeps_what_it_has(store, comman
     assert "step 10" in reason
     assert "smaller learning rate than 1e+12" in reason
     results = load("grokking", store=store).results()
-    assert results["curves/step"].values.tolist() == [0, 10]
-    assert np.isfinite(results["checkpoints/weights.W"].values[0]).all()
+    assert np.asarray(results["curves/step"]).tolist() == [0, 10]
+    assert np.isfinite(np.asarray(results["checkpoints/weights.W"])[0]).all()
 
 
 @pytest.mark.bare
@@ -140,7 +140,7 @@ def test_a_training_killed_twice_gives_the_same_bits(tmp_path):
     assert max(begun) > 0
     for node in whole.results().subtree:
         for name, variable in node.to_dataset().data_vars.items():
-            other = killed.results()[f"{node.path}/{name}"].values
+            other = np.asarray(killed.results()[f"{node.path}/{name}"])
             assert variable.values.tobytes() == other.tobytes(), name
 
 
@@ -157,7 +157,9 @@ def test_the_learning_coefficient_is_sampled_on_the_training_rows_at_every_check
     study._timeline.cache_clear()
     monkeypatch.setattr(study, "timeline", lambda *tables: calls.append(tables) or timeline(*tables))
     found.conclusion()
-    study.figures(found.spec, found.results())
+    spec = found.spec
+    assert isinstance(spec, study.Grokking)
+    study.figures(spec, found.results())
     assert len(calls) == 1  # bootstraps: once for conclusion, figures and page together
 
 

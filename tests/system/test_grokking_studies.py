@@ -11,12 +11,14 @@ import numpy as np
 import pytest
 
 from conftest import python_path
+from phasecast.core import Status
 from phasecast.grokking import quadratic, train
 from phasecast.grokking import task as make_task
 from phasecast.lab import LocalEngine, Store, find_recipe, run, sweep
 from phasecast.lab.engines.dask import DaskEngine
 from phasecast.lab.spec import make_spec
-from phasecast.studies.grokking.severity import peaks
+from phasecast.studies.grokking.coefficient import mean_share
+from phasecast.studies.grokking.severity import GrokkingSeverity, peaks
 
 STUDIES = [f"grokking-{name}" for name in ("coefficient", "data", "mirror", "sampler", "severity", "width")]
 DATA = {"p": (11,), "ratios": (1.5, 3.0), "seeds": 2, "width": 48, "lr": 1e-2, "steps": 400}
@@ -92,10 +94,23 @@ def test_the_largest_coefficient_of_each_rate_is_found(store):
     sampled = found.results()["llc"].to_dataset()
     assert sorted(set(sampled["step"].values.tolist())) == [14, 200]
     assert np.isfinite(sampled["value"].values).all()
-    [(top, _, step)] = peaks(found.spec, found.results()).values()
+    spec = found.spec
+    assert isinstance(spec, GrokkingSeverity)
+    [(top, _, step)] = peaks(spec, found.results()).values()
     kept = sampled["value"].values[sampled["status"].values < 2]
     assert top[0] == kept.max()
     assert step[0] > 0
+
+
+def test_the_error_of_a_mean_over_networks_counts_those_that_are_left():
+    left_out = mean_share(np.array([[0.2, np.nan], [0.5, 0.3]]))
+    alone = mean_share(np.array([0.2, 0.5, 0.3]))
+    assert alone.error == pytest.approx(np.std([0.2, 0.5, 0.3], ddof=1) / np.sqrt(3), rel=1e-12)
+    assert (left_out.estimate, left_out.error) == (alone.estimate, alone.error)
+    assert (left_out.status, alone.status) == (Status.WARNING, Status.OK)
+    for few in ([0.2], [0.2, np.nan], [np.nan, np.nan]):
+        assert mean_share(np.array(few)).status is Status.WARNING
+        assert np.isnan(mean_share(np.array(few)).error)
 
 
 def test_a_network_that_breaks_down_does_not_stop_the_others(store):
@@ -132,7 +147,7 @@ def test_a_study_killed_between_two_samples_gives_the_same_bits(tmp_path):
     assert max(begun) > 0
     for node in whole.results().subtree:
         for name, variable in node.to_dataset().data_vars.items():
-            assert variable.values.tobytes() == killed.results()[f"{node.path}/{name}"].values.tobytes(), name
+            assert variable.values.tobytes() == np.asarray(killed.results()[f"{node.path}/{name}"]).tobytes(), name
 
 
 def test_a_sweep_on_dask_gives_the_numbers_of_a_local_one(tmp_path, monkeypatch):
@@ -143,7 +158,8 @@ def test_a_sweep_on_dask_gives_the_numbers_of_a_local_one(tmp_path, monkeypatch)
     local = sweep(
         "grokking-data", settings, seeds=2, engine=LocalEngine(workers=1), store=tmp_path / "local", quiet=True
     )
-    with LocalCluster(n_workers=1, threads_per_worker=1, processes=True, dashboard_address="127.0.0.1:0") as cluster:
+    cluster = LocalCluster(n_workers=1, threads_per_worker=1, processes=True, dashboard_address="127.0.0.1:0")
+    with cluster:
         engine = DaskEngine(address=cluster.scheduler_address)
         far = sweep("grokking-data", settings, seeds=2, engine=engine, store=tmp_path / "dask", quiet=True)
     assert far.errors == local.errors == ()

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import textwrap
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -38,7 +39,7 @@ SETTINGS = {"landscapes": (), "problem": "my_model:factory", "samples": 2000, "b
 
 
 @pytest.fixture
-def project(tmp_path, monkeypatch) -> Path:
+def project(tmp_path, monkeypatch) -> Iterator[Path]:
     """A folder with a model of the user's own, as the working folder."""
     folder = tmp_path / "project"
     folder.mkdir()
@@ -105,7 +106,7 @@ def test_an_edited_model_is_computed_anew_in_the_same_process(project, tmp_path)
     (project / "shapes.py").write_text(SHAPES.replace("POWER = 2", "POWER = 4"))
     second = run("toy-landscapes", SETTINGS, store=store, quiet=True)
     assert first.id != second.id
-    values = [one.results()["quadrature/llc"].values[0, -1] for one in (first, second)]
+    values = [np.asarray(one.results()["quadrature/llc"])[0, -1] for one in (first, second)]
     assert values[0] == pytest.approx(0.475, abs=0.01)  # (xy)²: λ = ½, less 1/log nβ
     assert values[1] == pytest.approx(0.225, abs=0.02)  # (xy)⁴: λ = ¼
 
@@ -177,11 +178,11 @@ def test_a_module_imported_before_and_one_that_shares_an_edited_helper_are_read_
 
     (project / "shapes.py").write_text(SHAPES.replace("POWER = 2", "POWER = 4"))
     fourth = run("toy-landscapes", SETTINGS, store=tmp_path / "runs", quiet=True)
-    assert fourth.results()["quadrature/llc"].values[0, -1] == pytest.approx(0.225, abs=0.02)
+    assert np.asarray(fourth.results()["quadrature/llc"])[0, -1] == pytest.approx(0.225, abs=0.02)
     (project / "b_model.py").write_text(MODEL)
     (project / "shapes.py").write_text(SHAPES)
     second = run("toy-landscapes", {**SETTINGS, "problem": "b_model:factory"}, store=tmp_path / "runs", quiet=True)
-    assert second.results()["quadrature/llc"].values[0, -1] == pytest.approx(0.475, abs=0.01)
+    assert np.asarray(second.results()["quadrature/llc"])[0, -1] == pytest.approx(0.475, abs=0.01)
     sys.modules.pop("b_model")
 
 

@@ -69,7 +69,6 @@ def test_too_few_draws_are_refused_with_exit_code_3(project, command):
         (["my_posterior:summed"], "one number per observation, shape (20,)"),
         (["my_posterior:flat"], "the prior is improper"),
         (["my_posterior:holes"], "not finite"),
-        (["my_posterior:fails"], "the log-likelihood raised"),
         (["my_posterior.py:line"], "write my_posterior:line, without .py"),
         (["my_posterior:line", "--betas", "-1,0.2"], "positive numbers that increase"),
         (["my_posterior:alone"], "return (phasecast.posterior.Model, data)"),
@@ -86,4 +85,12 @@ def test_bad_input_is_one_line_and_exit_code_2(project, command, words, complain
     assert code == 2
     assert out == ""
     assert complaint in err
+    assert len(err.strip().splitlines()) == 1
+
+
+def test_a_model_that_raises_is_one_line_and_exit_code_1(project, command):
+    code, out, err = command("rlct", "my_posterior:fails")
+    assert code == 1
+    assert out == ""
+    assert "the log-likelihood raised" in err
     assert len(err.strip().splitlines()) == 1

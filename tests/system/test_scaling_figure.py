@@ -66,7 +66,7 @@ def test_lines_have_their_places(figure):
         assert 0 <= line.group < len(names)
         if line.compared and line.panel != NUMBERS:
             assert plan.panels[line.panel].quantity(line.group).id
-        assert len(line.x) == len(line.y) <= plan.points
+        assert np.size(line.x) == np.size(line.y) <= plan.points
 
 
 def test_a_users_data_have_their_spectrum_and_their_curves(data, tmp_path):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from typing import Any
 
 import numpy as np
 import pytest
@@ -160,7 +161,7 @@ def test_a_result_comes_back_from_json():
     found = features.threshold("z**2", delta=10.0, curves=True)
     again = features.Threshold.from_json(found.to_json())
     assert again == found
-    assert again.spectrum["edge"] == found.spectrum["edge"]
+    assert again.spectrum.get("edge") == found.spectrum.get("edge")
     assert again.figure().axes
 
 
@@ -172,8 +173,9 @@ def test_the_end_of_training_by_the_fixed_point(monkeypatch):
     )  # of the descents that bracket the crossing, the fixed point has none
     found = features.threshold("minimum(z**2, 3)", "softplus", "square", time=math.inf, delta=12.0, up_to=32.0)
     assert found.method == "fixed-point"
-    assert found.spectrum["margin"] == pytest.approx(0.0376, abs=2e-4)
-    assert found.spectrum["edge"] > 0
+    spectrum: dict[str, Any] = {**found.spectrum}
+    assert spectrum["margin"] == pytest.approx(0.0376, abs=2e-4)
+    assert spectrum["edge"] > 0
     assert np.isfinite(found.value)
 
 

@@ -132,13 +132,14 @@ def test_the_reference_fixed_point_and_its_margin():
     def sides(unknowns):
         alpha, q = unknowns
         W, V = math.sqrt(q) * points[:, 1], math.sqrt(q) * points[:, 1]
+        f = G = np.zeros_like(V)
         for _ in range(40):
             s = 1 / (1 + np.exp(-V))
             f, G = (np.logaddexp(0, V) - y) * s, s**2 + (np.logaddexp(0, V) - y) * s * (1 - s)
             V = V - (V + alpha / delta * f - W) / (1 + alpha / delta * G)
         return q - alpha**2 / delta * (weights @ f**2), 1 - alpha * (weights @ (G / (1 + alpha * G / delta)))
 
-    alpha, q = fsolve(sides, (4.0, 0.5))
+    alpha, q = np.asarray(fsolve(sides, (4.0, 0.5))).tolist()
     assert alpha == pytest.approx(4.748, abs=1e-3)
     assert q == pytest.approx(0.487, abs=1e-3)
     (law,) = settled_laws(network, one, delta, alpha, q, np.zeros(1))

@@ -145,7 +145,7 @@ def test_lambda_of_a_sum_adds_up():
         (lambda: monomial([]), "constant"),
         (lambda: monomial([0, 0]), "constant"),
         (lambda: monomial([-2]), "a power is -2"),
-        (lambda: monomial([2.5]), "use an integer"),
+        (lambda: monomial([2.5]), "use an integer"),  # pyright: ignore[reportArgumentType] - what is tested
         (lambda: monomial([2], prior=[0, 0]), "one for each"),
         (lambda: sum_of_powers([3]), "even powers"),
         (lambda: Landscape("odd", "product", (3, 2), (0.0, 0.0)), "even powers"),

@@ -145,7 +145,7 @@ def _factors(rng, m, h, n, r, a, b):
         (lambda: deep_linear((3,), 0), "at least an input and an output"),
         (lambda: deep_linear((5, 3, 4), 9), r"rank 9 exceeds the narrowest layer \(3\); choose rank ≤ 3"),
         (lambda: deep_linear((5, -3), 0), "width is -3"),
-        (lambda: deep_linear((5, 3.5), 0), "width is 3.5"),
+        (lambda: deep_linear((5, 3.5), 0), "width is 3.5"),  # pyright: ignore[reportArgumentType] - what is tested
         (lambda: reduced_rank(2, 2, 2, 0, rank_a=1), "give both"),
         (lambda: reduced_rank(2, 2, 2, 0, 2, 1), "no factors of ranks 2 and 1"),
         (lambda: reduced_rank(2, 2, 2, 1, 0, 1), "no factors"),

@@ -92,8 +92,8 @@ class CayleyHamilton:
     def rates(self, R, Q):
         K, M = self.K, self.M
         ratio = mp.mpf(M) / K
-        R1, Q1, T1 = (R[1], Q[1], self.T[1]) if self.modes > 1 else (self._next(R)[0], self._next(Q)[0], None)
         Rn, Qn, Tn = self._next(R), self._next(Q), self._next(self.T)
+        R1, Q1, T1 = Rn[0], Qn[0], Tn[0]
         S = mp.matrix(K, K)
         if self.order == 2:
             C = mp.matrix(K + M, K + M)
@@ -245,6 +245,7 @@ def test_a_curve_goes_on_from_its_final_state():
     start = OrderParameters.draw(2, 2, spectrum, inputs=80, sigma=0.1, seed=0)
     whole = solve(start, spectrum, 0.2, [5, 20], order=2)
     half = solve(start, spectrum, 0.2, [5], order=2)
+    assert half.final is not None
     rest = solve(half.final, spectrum, 0.2, [15], order=2)
     assert rest.eps[0] == pytest.approx(whole.eps[1], rel=1e-6)
 

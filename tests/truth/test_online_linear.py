@@ -93,7 +93,7 @@ def test_the_recursion_of_discrete_steps():
     for _ in range(64):
         D = D - 2 * lr / inputs * values * D + (lr / inputs) ** 2 * (2 * values**2 * D + values * (values @ D))
     curve = sgd_curve(spectrum, inputs, lr, 0.5, [0, 2])
-    np.testing.assert_allclose(curve.eps, [1.25 / 2, values @ D / (2 * inputs)], rtol=1e-10)
+    np.testing.assert_allclose(curve.eps, [1.25 / 2, float(values @ D) / (2 * inputs)], rtol=1e-10)
 
 
 def test_the_recursion_is_the_mean_over_runs_of_sgd():

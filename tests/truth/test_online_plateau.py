@@ -57,6 +57,7 @@ def test_the_equations_rest_on_the_plateau_in_every_mode(students, teachers):
     Q = np.stack([np.full((students, students), q) for _, q in modes])
     curve = solve(OrderParameters(R, Q, teacher.T), spectrum, 0.5, [0, 50])
     np.testing.assert_allclose(curve.eps, found.eps, rtol=1e-9)
+    assert curve.final is not None
     np.testing.assert_allclose(curve.final.R, R, atol=1e-9)
 
 
@@ -145,6 +146,7 @@ def test_the_explicit_end_of_learning(teachers, modes, inputs):
     start = OrderParameters.draw(teachers, teachers, spectrum, inputs=inputs, sigma=0.01, seed=0)
     late = solve(start, spectrum, 0.25, [3000.0])
     grid = [100, 300, 1000, 3000, 10_000]
+    assert late.final is not None
     curve = solve(late.final, spectrum, 0.25, grid)
     np.testing.assert_allclose(asymptotic_curve(late.final, spectrum, 0.25, grid).value, curve.eps, rtol=0.03)
 

@@ -96,6 +96,7 @@ def test_the_explicit_decay_is_within_its_stated_width(modes, inputs, begin):
     spectrum, grid = Spectrum.power_law(modes, 1.0), [20.0, 100.0, 400.0, 1000.0]
     start = OrderParameters.draw(2, 2, spectrum, inputs=inputs, sigma=0.3, seed=1)
     late = solve(start, spectrum, 0.25, [begin])
+    assert late.final is not None
     explicit = asymptotic_curve(late.final, spectrum, 0.25, grid)
     gap = np.abs(np.asarray(explicit.value) - solve(late.final, spectrum, 0.25, grid).eps)
     assert np.all(gap < explicit.systematic)

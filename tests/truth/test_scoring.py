@@ -22,6 +22,7 @@ def test_linear_regression_has_its_closed_free_energy_and_loss():
         y[:, 0] @ np.linalg.solve(covariance, y[:, 0]) + np.linalg.slogdet(covariance)[1] + 60 * np.log(2 * np.pi)
     ) / 2
     found = score(linear(2), data, new, draws=1000)
+    assert found.free_energy is not None
     assert abs(found.free_energy.value - closed) < 4 * found.free_energy.error
     spread = np.linalg.inv(x.T @ x + np.eye(2))
     mean = spread @ x.T @ y[:, 0]

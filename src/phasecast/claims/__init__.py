@@ -9,6 +9,9 @@ from phasecast.claims.registry import Verification, all_claims, check_of, find, 
 from phasecast.claims.verification import Verified, verify_all
 from phasecast.core.claim import Claim, ClaimVerdict, Finding, RecipeCheck
 
+RECIPES: dict[str, str] = {"claim-check": "phasecast.claims.verification"}
+"""The recipe of a check that is a function; see :data:`phasecast.studies.RECIPES`."""
+
 __all__ = [
     "Claim",
     "ClaimVerdict",

@@ -26,7 +26,6 @@ from phasecast.lab import (
     Captioned,
     Chunk,
     Conclusion,
-    LocalEngine,
     Recipe,
     Run,
     Spec,
@@ -38,7 +37,7 @@ from phasecast.lab.engines import Engine, RunTask
 from phasecast.lab.provenance import provenance
 from phasecast.lab.runs import identify
 from phasecast.lab.spec import make_spec
-from phasecast.progress import show_progress
+from phasecast.lab.sweeps import compute_tasks
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -107,13 +106,9 @@ def verify_all(
         RunTask(index, recipe.name, spec.model_dump(mode="json"), str(place.path))
         for index, (recipe, spec) in enumerate(unique.values())
     ]
-    identities, errors = list(unique), {}
-    with show_progress(f"claims ({len(claims)})", quiet=quiet) as progress:
-        progress.update(0, len(tasks))
-        for done, outcome in enumerate((engine or LocalEngine())(tasks), 1):
-            if outcome.run is None:
-                errors[identities[outcome.task.index]] = outcome.error
-            progress.update(done, len(tasks))
+    outcomes = compute_tasks(tasks, f"claims ({len(claims)})", engine=engine, quiet=quiet)
+    identities = list(unique)
+    errors = {identities[outcome.task.index]: outcome.error for outcome in outcomes if outcome.run is None}
     return [_verified(claim, Run(runs[name], place), errors.get(runs[name], "")) for name, claim in claims.items()]
 
 

@@ -24,7 +24,7 @@ class Sampling:
     chains: Annotated[int, Parameter(help="chains; half start from the prior, half from the truth")] = 4
     draws: Annotated[int, Parameter(help="steps kept per chain")] = 2000
     warmup: Annotated[int, Parameter(help="steps discarded before them")] = 1000
-    seed: int = 0
+    seed: Annotated[int, Parameter(help="seed of the chains")] = 0
 
 
 def rlct(

@@ -84,6 +84,8 @@ def _check(where: Where, options: Computing) -> None:
 
     if where.engine == "local" and (where.address or where.cluster):
         raise BadInput("--address and --cluster need the dask engine", "add --engine dask")
+    if where.workers is not None and (where.address or where.cluster):
+        raise BadInput("--workers counts processes on this machine", "leave it out with --address and --cluster")
     if where.engine == "dask" and options.threads is not None:
         raise BadInput("--threads needs the local engine", "start dask workers with one thread each")
 

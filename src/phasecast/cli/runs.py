@@ -59,9 +59,9 @@ def show(run: Annotated[str, Parameter(help="the id of a run or a sweep")], /, *
     if run.startswith(SWEEP):
         return _show_sweep(run, Store(options.store), options)
     loaded = load(run, store=options.store)
-    asked, status = loaded.folder.spec(), loaded.folder.status()
+    request, status = loaded.folder.spec(), loaded.folder.status()
     lines = [f"{loaded.id}: {status['status']}, {status['done']} of {status['total'] or '?'}", f"  {loaded.path}", ""]
-    lines += ["spec"] + [f"  {name} = {value}" for name, value in asked["spec"].items()]
+    lines += ["spec"] + [f"  {name} = {value}" for name, value in request["spec"].items()]
     lines += ["", "provenance"] + [f"  {name}: {value}" for name, value in status["provenance"].items()]
     lines += [
         f"  wall {status['wall_seconds']:.1f} s, CPU {status['cpu_seconds']:.1f} s, attempts {status['attempts']}"
@@ -70,7 +70,7 @@ def show(run: Annotated[str, Parameter(help="the id of a run or a sweep")], /, *
         lines += ["", f"failed with {status['error']}"]
     if status.get("summary"):
         lines += ["", status["summary"]["sentence"]]
-    emit({**loaded.plain(), "spec": asked["spec"], "state": status}, "\n".join(lines), options)
+    emit({**loaded.plain(), "spec": request["spec"], "state": status}, "\n".join(lines), options)
     return 0
 
 

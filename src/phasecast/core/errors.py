@@ -57,6 +57,12 @@ class MissingExtra(BadInput):
         return type(self), (self.package, self.extra)
 
 
+class UserCodeFailed(BadInput):
+    """The user's module, factory or model raised an exception before anything was computed: exit code 1."""
+
+    exit_code = 1
+
+
 class RecipeFailed(PhasecastError):
     """A recipe, or the user's code inside it, raised an exception: exit code 1."""
 

@@ -14,14 +14,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from fractions import Fraction
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Generic, Self, cast
 
 import numpy as np
+from typing_extensions import TypeVar
 
 from phasecast.core import codec
 from phasecast.core.errors import BadInput, NewerVersion, OutsideRegime, Refused
 
 Value = Fraction | float | int | np.ndarray
+V = TypeVar("V", bound=Value, default=Value, covariant=True)
+"""What a result holds: ``Prediction[np.ndarray]`` is a curve, ``Measurement[float]`` a number; any value by default."""
 
 _FORMAT = 1  # of the JSON of results; raised when an older phasecast could not read it
 
@@ -124,7 +127,7 @@ class Result:
 
 
 @dataclass(frozen=True, eq=False)
-class Prediction(Result):
+class Prediction(Result, Generic[V]):
     """What theory says.
 
     Parameters
@@ -136,7 +139,7 @@ class Prediction(Result):
     kind: ``"exact"``, ``"upper-bound"`` or ``"lower-bound"``; bounds are compared on one side only.
     """
 
-    value: Value
+    value: V
     regime: str = ""
     source: str = ""
     systematic: float | np.ndarray = 0.0
@@ -184,7 +187,7 @@ class Prediction(Result):
 
 
 @dataclass(frozen=True, eq=False)
-class Measurement(Result):
+class Measurement(Result, Generic[V]):
     """What was measured, with one standard error over everything random in it.
 
     ``value`` and ``float()`` raise :class:`Refused` where ``status`` is refused; ``estimate`` is always available.
@@ -211,7 +214,7 @@ class Measurement(Result):
       status    ok
     """
 
-    estimate: Value
+    estimate: V
     error: float | np.ndarray
     status: Status = Status.OK
     diagnostics: dict[str, Any] = field(default_factory=dict)
@@ -234,7 +237,7 @@ class Measurement(Result):
     @classmethod
     def refused(cls, *reasons: str, estimate: Value = math.nan, error: float = math.nan, **fields: Any) -> Self:
         """A measurement that we would not defend, with what is wrong and what to do."""
-        return cls(estimate, error, Status.REFUSED, reasons=reasons, **fields)
+        return cls(cast(Any, estimate), error, Status.REFUSED, reasons=reasons, **fields)
 
     def __post_init__(self) -> None:
         if self.error_kind not in self.ERROR_KINDS:
@@ -253,7 +256,7 @@ class Measurement(Result):
             raise BadInput(f"a result with status '{self.status}' needs a reason", "say what is wrong and what to do")
 
     @property
-    def value(self) -> Value:
+    def value(self) -> V:
         """The estimate, if we would defend it."""
         if self.status is Status.REFUSED:
             raise Refused(

@@ -6,8 +6,8 @@ Effective sample sizes and R-hat of chains come from arviz-stats (:mod:`phasecas
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -29,6 +29,10 @@ def standard_error(values: ArrayLike, axis: int = 0) -> np.ndarray:
     return values.std(axis=axis, ddof=1) / math.sqrt(count)
 
 
+@overload
+def mean_of(values: Sequence[float], error_kind: str = "seeds", name: str = "") -> Measurement[float]: ...
+@overload
+def mean_of(values: ArrayLike, error_kind: str = "seeds", name: str = "") -> Measurement: ...
 def mean_of(values: ArrayLike, error_kind: str = "seeds", name: str = "") -> Measurement:
     """The mean of independent values (along the first axis) with its standard error.
 

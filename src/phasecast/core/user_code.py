@@ -22,7 +22,7 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
 
-from phasecast.core.errors import BadInput
+from phasecast.core.errors import BadInput, UserCodeFailed
 from phasecast.core.problem import Problem
 
 _loaded: dict[str, tuple[ModuleType | None, str]] = {}
@@ -47,7 +47,7 @@ def load_object(reference: str) -> Any:
             raise BadInput(f"there is no module '{module_name}'", fix) from None
         raise BadInput(f"module '{module_name}' needs '{error.name}', which is missing", "install it") from None
     except Exception as error:
-        raise BadInput(
+        raise UserCodeFailed(
             f"importing '{module_name}' raised {type(error).__name__}: {error}", "fix the error in the module"
         ) from error
     sources = own_sources(module_name)
@@ -83,7 +83,7 @@ def make(reference: str) -> Any:
     try:
         return factory()
     except Exception as error:
-        raise BadInput(
+        raise UserCodeFailed(
             f"the factory '{reference}' raised {type(error).__name__}: {error}", "fix the error in the factory"
         ) from error
 

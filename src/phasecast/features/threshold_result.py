@@ -79,7 +79,7 @@ class Curves(TypedDict, total=False):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Threshold(Measurement):
+class Threshold(Measurement[float]):
     """δ*(t), the smallest n/d from which on the Hessian has an informative outlier.
 
     Parameters

@@ -29,7 +29,6 @@ Params = dict[str, Any]
 """Weights by name, arrays of NumPy or JAX."""
 
 ACTIVATIONS = ("square", "relu", "gelu", "tanh", "identity")
-NETWORKS = ("quadratic", "mlp", "transformer")
 BLOCK = 140_000  # float32 numbers, half a megabyte: a few such arrays fit into a core's cache
 
 
@@ -51,13 +50,6 @@ class Network:
     apply: Callable[[Params, Array], jax.Array]
     readout: str | None = None
     gradient: Callable[[Params, Array, Array], Params] | None = None
-
-
-def network_by_name(name: str, task: Task, width: int) -> Network:
-    """One of :data:`NETWORKS` with its default depth and activation."""
-    if name not in NETWORKS:
-        raise unknown("network", name, NETWORKS)
-    return {"quadratic": quadratic, "mlp": mlp, "transformer": transformer}[name](task, width)
 
 
 def quadratic(task: Task, width: int, activation: str = "square") -> Network:

@@ -183,13 +183,14 @@ def tabulate(
         yield Chunk({"done": done + 1}, {table: row}, done + 1, len(pieces), watched)
 
 
-SHIPPED = "phasecast.studies"
-"""The package that lists our recipes; imported by name because it is built on top of the lab."""
+SHIPPED = ("phasecast.studies", "phasecast.claims")
+"""The packages that list our recipes; imported by name because they are built on top of the lab."""
 
 
 def shipped() -> Mapping[str, str]:
     """The recipes we ship: name to module."""
-    return importlib.import_module(SHIPPED).RECIPES
+    listed = (importlib.import_module(package).RECIPES for package in SHIPPED)
+    return dict(sorted(entry for recipes in listed for entry in recipes.items()))
 
 
 def find_recipe(name: str | Recipe) -> Recipe:

@@ -54,12 +54,12 @@ class Run:
     @property
     def recipe(self) -> Recipe:
         """The recipe, if its version is still the one that made this run."""
-        asked = self.folder.spec()
-        recipe = find_recipe(asked["recipe"])
-        check_version(f"run {self.id} of recipe '{recipe.name}'", asked["recipe_version"], recipe.version)
-        if asked["recipe_version"] < recipe.version:
+        request = self.folder.spec()
+        recipe = find_recipe(request["recipe"])
+        check_version(f"run {self.id} of recipe '{recipe.name}'", request["recipe_version"], recipe.version)
+        if request["recipe_version"] < recipe.version:
             raise BadInput(
-                f"run {self.id} was made by version {asked['recipe_version']} of '{recipe.name}', which is now at "
+                f"run {self.id} was made by version {request['recipe_version']} of '{recipe.name}', which is now at "
                 f"{recipe.version}",
                 "run it again",
             )
@@ -150,7 +150,7 @@ def load(run: str, *, store: Store | str | Path | None = None) -> Run:
 
 def identify(recipe: Recipe, spec: Spec) -> str:
     """The id of the run of this recipe with this spec and with the user's code and data as they are now."""
-    return _asked(recipe, spec)[0]
+    return _request(recipe, spec)[0]
 
 
 def execute(
@@ -165,7 +165,7 @@ def execute(
     if checkpoint_every is not None and not checkpoint_every > 0:
         raise BadInput(f"checkpoint_every is {checkpoint_every:g}", "use a positive number of seconds")
     progress = progress or Silent()
-    identity, asked = _asked(recipe, spec)
+    identity, request = _request(recipe, spec)
     folder = store.folder(identity)
     if _finished(folder):  # also in a store that can only be read
         return Run(identity, store)
@@ -181,23 +181,23 @@ def execute(
             return Run(identity, store)
 
         def is_same() -> bool:
-            return not asked["contents"] or identify(recipe, spec) == identity
+            return not request["contents"] or identify(recipe, spec) == identity
 
         if not is_same():
             raise BadInput("the code or data changed while waiting for another process", "run it again")
         with disk_errors(folder.path):
-            write_json(folder.path / "spec.json", asked)
+            write_json(folder.path / "spec.json", request)
         computed = Driver(recipe, spec, folder, progress, checkpoint_every, is_same).drive()
     return Run(identity, store, computed)
 
 
-def _asked(recipe: Recipe, spec: Spec) -> tuple[str, dict[str, Any]]:
+def _request(recipe: Recipe, spec: Spec) -> tuple[str, dict[str, Any]]:
     """The id of a run, and what its ``spec.json`` says."""
     values, contents = spec.model_dump(mode="json"), spec.contents()
     if (source := recipe.source_print()) is not None:
         contents["recipe"] = source
-    asked = {"format": FORMAT, "recipe": recipe.name, "recipe_version": recipe.version, "spec": values}
-    return run_id(recipe.name, recipe.version, values, contents), {**asked, "contents": contents}
+    request = {"format": FORMAT, "recipe": recipe.name, "recipe_version": recipe.version, "spec": values}
+    return run_id(recipe.name, recipe.version, values, contents), {**request, "contents": contents}
 
 
 def _finished(folder: RunFolder) -> bool:

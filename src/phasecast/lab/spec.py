@@ -34,7 +34,7 @@ class Spec(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
-    seed: int = Field(0, ge=0, lt=2**32, description="seed of all randomness")
+    seed: int = Field(default=0, ge=0, lt=2**32, description="seed of all randomness")
 
     def contents(self) -> dict[str, str]:
         """Fingerprints of the user's code and data that this spec refers to, by field."""

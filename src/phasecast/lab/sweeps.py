@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from phasecast.core.errors import BadInput, unknown
-from phasecast.lab.engines import Engine, RunTask
+from phasecast.lab.engines import Engine, Outcome, RunTask
 from phasecast.lab.engines.local import LocalEngine
 from phasecast.lab.files import disk_errors, read_json, write_json
 from phasecast.lab.recipe import Recipe, find_recipe
@@ -167,26 +167,33 @@ def sweep(  # wide signature: the fields of a sweep beside those of run(), both 
         RunTask(index, planned.recipe.name, spec.model_dump(mode="json"), str(place.path), checkpoint_every)
         for index, spec in enumerate(planned.specs)
     ]
-    done: dict[int, Run] = {}
-    errors: dict[int, str] = {}
-    with show_progress(f"{planned.recipe.name} × {len(tasks)}", quiet=quiet) as progress, _sigterm_is_ctrl_c():
+    runs: list[Run] = []
+    errors: list[str] = []
+    for outcome in compute_tasks(tasks, f"{planned.recipe.name} × {len(tasks)}", engine=engine, quiet=quiet):
+        if outcome.run is None:
+            varied = {name: outcome.task.spec[name] for name in planned.varied}
+            errors.append(f"{varied}: {outcome.error}")
+        else:
+            runs.append(Run(outcome.run, place))
+    return Swept(identity, place, tuple(runs), tuple(errors))
+
+
+def compute_tasks(
+    tasks: Sequence[RunTask], name: str, *, engine: Engine | None = None, quiet: bool = False
+) -> list[Outcome]:
+    """What becomes of each task, in their order; shows progress, and SIGTERM stops it like Ctrl-C."""
+    outcomes: dict[int, Outcome] = {}
+    with show_progress(name, quiet=quiet) as progress, _sigterm_is_ctrl_c():
         progress.update(0, len(tasks))
         for outcome in (engine or LocalEngine())(tasks):
-            task = outcome.task
-            if outcome.run is None:
-                varied = {name: task.spec[name] for name in planned.varied}
-                errors[task.index] = f"{varied}: {outcome.error}"
-            else:
-                done[task.index] = Run(outcome.run, place)
-            progress.update(len(done) + len(errors), len(tasks))
-    return Swept(
-        identity, place, tuple(done[index] for index in sorted(done)), tuple(errors[index] for index in sorted(errors))
-    )
+            outcomes[outcome.task.index] = outcome
+            progress.update(len(outcomes), len(tasks))
+    return [outcomes[index] for index in sorted(outcomes)]
 
 
 @contextlib.contextmanager
 def _sigterm_is_ctrl_c() -> Iterator[None]:
-    """Let a queue's SIGTERM stop a sweep like Ctrl-C, so that no worker is left behind."""
+    """Let a queue's SIGTERM stop the tasks like Ctrl-C, so that no worker is left behind."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -194,7 +201,7 @@ def _sigterm_is_ctrl_c() -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        raise KeyboardInterrupt("the sweep stopped; run the same command again to continue") from None
+        raise KeyboardInterrupt("stopped; run the same command again to continue") from None
     finally:
         signal.signal(signal.SIGTERM, before)
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import jax
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import linear_sum_assignment
 
 from phasecast.core.errors import BadInput, OutsideRegime, whole_number
@@ -65,7 +65,9 @@ def asymptotic_rates(teachers: int, spectrum: Spectrum, lr: float) -> tuple[np.n
     return scale * slow, scale * fast
 
 
-def asymptotic_curve(state: OrderParameters, spectrum: Spectrum, lr: float, alphas: ArrayLike) -> Prediction:
+def asymptotic_curve(
+    state: OrderParameters, spectrum: Spectrum, lr: float, alphas: ArrayLike
+) -> Prediction[np.ndarray]:
     """ε(α) from a state near perfect learning, explicitly and to first order in η, α counted from that state.
 
     Replaces eq. 17 (122), which needs eigenvectors in arbitrary precision. Students are matched with teachers by their
@@ -153,7 +155,9 @@ def _without_the_teachers(
     return eps
 
 
-def decay_rates(teachers: int, spectrum: Spectrum, lr: float, order: int = 2) -> np.ndarray:
+def decay_rates(
+    teachers: int, spectrum: Spectrum, lr: float, order: int = 2
+) -> NDArray[np.floating] | NDArray[np.complexfloating]:
     """All decay rates near perfect learning for T = 1 and students that stay alike up to exchange, slowest first.
 
     Eigenvalues of the Jacobian of the order-parameter equations in (r, q, s, c), with their sign turned; negative ones
@@ -165,7 +169,7 @@ def decay_rates(teachers: int, spectrum: Spectrum, lr: float, order: int = 2) ->
     return rates[np.argsort(rates.real)]
 
 
-def max_learning_rate(teachers: int, spectrum: Spectrum) -> Prediction:
+def max_learning_rate(teachers: int, spectrum: Spectrum) -> Prediction[float]:
     """The learning rate above which perfect learning is unstable, for erf units, N → ∞, K = M and T = 1.
 
     The smallest η > 0 at which J₁ + ηJ₂ is singular, J₁ and J₂ the two orders of the Jacobian. A null vector is the

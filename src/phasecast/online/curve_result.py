@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from phasecast.core import codec
 from phasecast.core.errors import BadInput
 from phasecast.core.results import Measurement, Status
+from phasecast.core.statistics import standard_error
 from phasecast.online.order_parameters import OrderParameters
 
 
@@ -20,7 +21,7 @@ def _empty() -> np.ndarray:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Curve(Measurement):
+class Curve(Measurement[np.ndarray]):
     """ε over α. ``eps`` raises if the curve is refused; ``estimate`` is always available.
 
     ``error`` is the numerical error of a solved curve, and the standard error of the mean over draws or seeds.
@@ -97,7 +98,7 @@ def mean_curve(curves: Sequence[Curve], error_kind: str = "seeds") -> Curve:
         raise BadInput("every curve to average is refused", "; ".join(curves[0].reasons) if curves else "give one")
     values = np.stack([curve.eps for curve in defended])
     count = len(values)
-    error = values.std(axis=0, ddof=1) / np.sqrt(count) if count > 1 else np.asarray(defended[0].error)
+    error = standard_error(values) if count > 1 else np.asarray(defended[0].error)
     lost = len(curves) - count
     return Curve(
         values.mean(axis=0),

@@ -7,6 +7,7 @@ decay α^{−β/(1+β)}; and the floor that untrained features leave, N_l^{−β
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import overload
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -21,7 +22,7 @@ from phasecast.online.spectrum import Spectrum
 
 def integral_curve(
     modes: int, exponent: float, lr: float, sigma: float, alphas: ArrayLike, trained: int | None = None
-) -> Prediction:
+) -> Prediction[np.ndarray]:
     """Eq. 9 (50) and, with ``trained`` modes, eq. 11 (79) corrected; ``value`` at each α.
 
     .. math:: \\epsilon \\approx \\frac{(1+\\sigma_J^2)\\lambda_+}{2L}
@@ -72,7 +73,7 @@ def power_law_window(modes: int, exponent: float, lr: float) -> tuple[float, flo
     return first, float(first * stretch * modes ** (1 + exponent))
 
 
-def feature_floor(modes: int, exponent: float, sigma: float, trained: int) -> Prediction:
+def feature_floor(modes: int, exponent: float, sigma: float, trained: int) -> Prediction[float]:
     """ε for α → ∞ with N_l trained modes: the exact sum of eq. 71 over the modes beyond N_l.
 
     Its integral, eq. 74, is (1+σ_J²)λ₊/(2βL)·(N_l^{−β} − L^{−β}): a power law in N_l where N_l ≪ L.
@@ -101,6 +102,10 @@ def rotated_curve(covariance: ArrayLike, trained: int, lr: float, sigma: float, 
     return closed_curve((1 + initial_variance(sigma)) * traces / (2 * size), grid, {"form": "eq. 84, first order"})
 
 
+@overload
+def rotated_floor(covariance: ArrayLike, trained: int, sigma: float) -> Prediction[float]: ...
+@overload
+def rotated_floor(covariance: ArrayLike, trained: Sequence[int], sigma: float) -> Prediction[np.ndarray]: ...
 def rotated_floor(covariance: ArrayLike, trained: int | Sequence[int], sigma: float) -> Prediction:
     """ε for α → ∞ with the first N_l coordinates trained (eq. 88), for a covariance of any trace.
 

@@ -94,14 +94,14 @@ def small_rate_curve(
     return closed_curve(eps, grid, {"form": "first order in the learning rate"})
 
 
-def stability_limit(spectrum: Spectrum, trained: int | None = None) -> Prediction:
+def stability_limit(spectrum: Spectrum, trained: int | None = None) -> Prediction[float]:
     """The learning rate from which ε grows, for N → ∞: η = 2/Σ_{k≤N_l} w λ, which is 2 for a spectrum of mean one."""
     learn = count_trained(spectrum, trained)
     value = 2 / float(spectrum.weights[:learn] @ spectrum.eigenvalues[:learn])
     return Prediction(value, "linear student, N → ∞", f"{SOURCE}, from the secular equation at x = 0", name="η limit")
 
 
-def sgd_stability_limit(spectrum: Spectrum, inputs: int) -> Prediction:
+def sgd_stability_limit(spectrum: Spectrum, inputs: int) -> Prediction[float]:
     """The learning rate from which E[ε] of discrete SGD with N inputs grows: 1 = (η/2N) Σ_i λ_i/(1 − ηλ_i/N)."""
     counts = spectrum.inputs_per_mode(inputs)
     values = spectrum.eigenvalues / inputs

@@ -126,7 +126,7 @@ def escape_rates(T1: ArrayLike, T2: ArrayLike, lr: float, students: int | None =
     return np.sort(np.linalg.eigvals(growth).real)[::-1]
 
 
-def escape_time(T1: ArrayLike, T2: ArrayLike, lr: float, students: int | None = None) -> Prediction:
+def escape_time(T1: ArrayLike, T2: ArrayLike, lr: float, students: int | None = None) -> Prediction[float]:
     """τ, the e-folding time of the differences r between students on the plateau, for any teachers.
 
     ε is quadratic in r and leaves the plateau with τ/2. For equal teachers it is eq. 15 (:func:`equal_escape_time`).

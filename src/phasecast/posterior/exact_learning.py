@@ -176,7 +176,7 @@ def learning_errors(
 
 def learning_coefficient(power: int) -> Fraction:
     """λ of N(w^power, 1) where w = 0 is true: that of K = w^(2 power)/2."""
-    return Fraction(monomial([2 * power]).value)  # pyright: ignore[reportArgumentType, reportCallIssue]
+    return monomial([2 * power]).fraction
 
 
 def singular_fluctuation(variances: np.ndarray | Sequence[float], beta: float = 1.0) -> Measurement:
@@ -202,7 +202,7 @@ def waic_gap_exponent(
     *,
     family: str = "exponential",
     seed: int = 0,
-) -> Measurement:
+) -> Measurement[float]:
     """The power of n with which the typical |CvL − WAIC| falls: −3/2, and −2 at β = 1 (survey eq. 1).
 
     Those are bounds that singular models with a skewed score reach, such as the exponential family at power 2. Where

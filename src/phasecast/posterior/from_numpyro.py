@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from phasecast.core.errors import BadInput, MissingExtra
+from phasecast.core.errors import BadInput, MissingExtra, UserCodeFailed
 from phasecast.core.precision import float64
 from phasecast.core.types import Key
 from phasecast.posterior.model import Model
@@ -53,7 +53,7 @@ def from_numpyro(program: Callable[..., Any], data: dict[str, Any], *, name: str
         raise BadInput("a prior of the program cannot be drawn from", "use priors that can be normalised") from None
     except Exception as error:
         message = (str(error).strip() or "without a message").splitlines()[0]
-        raise BadInput(
+        raise UserCodeFailed(
             f"the program raised {type(error).__name__}: {message}",
             f"fix it, or give its arguments by name (given: {', '.join(map(str, data))})",
         ) from error

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from phasecast.core.errors import BadInput
+from phasecast.core.errors import BadInput, UserCodeFailed
 from phasecast.core.types import Key, PyTree
 
 if TYPE_CHECKING:
@@ -167,13 +167,13 @@ class Model:
 
 
 def _called(name: str, function: Callable[..., PyTree], *arguments: PyTree) -> PyTree:
-    """The value of a function of the caller; bad input if it raises."""
+    """The value of a function of the caller; an error that names it if it raises."""
     try:
         return function(*arguments)
     except BadInput:
         raise
     except Exception as error:
         message = (str(error).strip() or "without a message").splitlines()[0]
-        raise BadInput(
+        raise UserCodeFailed(
             f"{name} raised {type(error).__name__}: {message}", "fix it, or the data passed to it"
         ) from error

@@ -19,7 +19,7 @@ COLUMNS = ("beta", "value", "error", "energy", "energy_error")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class RLCT(Measurement):
+class RLCT(Measurement[float]):
     """λ̂ of a model, a truth and a prior, from tempered posteriors.
 
     ``variance`` is β²Var_β[nL] and ``slope`` that of E_β[nL] over 1/β, both over the grid; λ̂ is one of them, by the

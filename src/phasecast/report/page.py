@@ -184,10 +184,10 @@ def _provenance(run: Run, status: dict[str, Any]) -> list[tuple[str, str]]:
 
 def _command(run: Run) -> str:
     """The command that computes this run again."""
-    asked = run.folder.spec()
+    request = run.folder.spec()
     fields = run.recipe.spec.model_fields
     defaults = {name: info.get_default(call_default_factory=True) for name, info in fields.items()}
-    words = ["phasecast run", asked["recipe"]]
+    words = ["phasecast run", request["recipe"]]
     for name, value in run.spec.model_dump().items():
         if value != defaults[name]:
             text = json.dumps(value, ensure_ascii=False)

@@ -1,7 +1,6 @@
 """The recipes we ship, one module each with a ``RECIPE``, in folders that mirror the science packages."""
 
 RECIPES: dict[str, str] = {
-    "claim-check": "phasecast.claims.verification",
     "feature-diagram": "phasecast.studies.features.diagram",
     "feature-grokking": "phasecast.studies.features.late_generalisation",
     "feature-overlap": "phasecast.studies.features.overlap",

@@ -32,7 +32,7 @@ POLICY = FiniteSizePolicy()
 
 
 @dataclass(frozen=True, eq=False)
-class Coefficient(Prediction):
+class Coefficient(Prediction[Fraction | float]):
     """λ and its multiplicity."""
 
     multiplicity: int = 1
@@ -40,7 +40,7 @@ class Coefficient(Prediction):
     @property
     def fraction(self) -> Fraction:
         """λ as a ``Fraction``, for exact arithmetic."""
-        return Fraction(self.value)  # pyright: ignore[reportArgumentType, reportCallIssue]
+        return Fraction(self.value)
 
     def at(self, **conditions: float) -> Prediction:
         """What nβ E[L − L*] is expected to be at finite nβ.

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -27,7 +28,7 @@ ORDER = 4  # of the series; order 2 is the least that bounds anything, each more
 SOURCE = "elimination of the quadratic directions; Newton polyhedron of the rest (Varchenko 1976)"
 Terms = dict[tuple[int, ...], Fraction]
 Scalar = int | float | Fraction
-PolynomialNetwork = Callable[[dict[str, np.ndarray], np.ndarray], np.ndarray]
+PolynomialNetwork = Callable[[dict[str, Any], Any], Any]
 """f(params, inputs), written so that it also works on object arrays of :class:`Series`."""
 
 

@@ -62,8 +62,8 @@ class Trajectory:
     V: np.ndarray
     latents: np.ndarray
     labels: np.ndarray
-    train: Measurement
-    test: Measurement
+    train: Measurement[np.ndarray]
+    test: Measurement[np.ndarray]
     overlap: np.ndarray
     C_theta: np.ndarray
     R_theta: np.ndarray

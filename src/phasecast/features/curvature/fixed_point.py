@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.optimize import root
@@ -56,14 +57,14 @@ class FixedPoint:
     ----------
     alpha, q: α and the variance of W that is not easy overlap, with the spread over sets of nodes as their error.
     overlap: shape (k,), Θᵀ Θ_*: b on the easy directions, zero on the hard.
-    train, test: losses, one number each.
+    train, test: losses, of shape (1,).
     """
 
-    alpha: Measurement
-    q: Measurement
+    alpha: Measurement[float]
+    q: Measurement[float]
     overlap: np.ndarray
-    train: Measurement
-    test: Measurement
+    train: Measurement[np.ndarray]
+    test: Measurement[np.ndarray]
     status: Status
     reasons: tuple[str, ...]
     points: CurvatureLaw | None = None
@@ -94,7 +95,7 @@ def fixed_point(network: Network, target: str | Target, delta: float, *, seeds: 
         solution = _solve(network, target, delta, seed)
         if isinstance(solution, str):
             reasons = (f"{solution}; {WAY_OUT}",)
-            nothing = Measurement.refused(*reasons, error_kind="quadrature", policy=POLICY.plain())
+            nothing: Measurement[Any] = Measurement.refused(*reasons, error_kind="quadrature", policy=POLICY.plain())
             nowhere = np.full(target.latents, math.nan)
             return FixedPoint(nothing, nothing, nowhere, nothing, nothing, Status.REFUSED, reasons)
         solved.append(solution)

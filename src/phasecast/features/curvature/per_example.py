@@ -94,7 +94,9 @@ def curvature_law(
     return CurvatureLaw(G[:, origin.block], latents @ target.hard, lowest=lowest, **origin._asdict())
 
 
-def mean_loss(network: Network, Vs: np.ndarray, y: np.ndarray, name: str, reasons: tuple[str, ...] = ()) -> Measurement:
+def mean_loss(
+    network: Network, Vs: np.ndarray, y: np.ndarray, name: str, reasons: tuple[str, ...] = ()
+) -> Measurement[np.ndarray]:
     """The average loss at each of several times, Vs of shape (times, n, m), with its standard error."""
     each = np.stack([losses(network, V, y) for V in Vs])
     error = standard_error(each, axis=1)

@@ -64,8 +64,8 @@ class WideTrajectory:
     lr: float
     G: np.ndarray
     latents: np.ndarray
-    train: Measurement
-    test: Measurement
+    train: Measurement[np.ndarray]
+    test: Measurement[np.ndarray]
     overlap: np.ndarray
     norm2: np.ndarray
     status: Status = Status.OK
@@ -285,7 +285,7 @@ class _Workspace:
             self.own_noise[t, :, g] = self.own_shocks[:, g * self.units : (g + 1) * self.units, now] @ factor
 
 
-def _mean(each: np.ndarray, name: str, reasons: tuple[str, ...]) -> Measurement:
+def _mean(each: np.ndarray, name: str, reasons: tuple[str, ...]) -> Measurement[np.ndarray]:
     error = standard_error(each, axis=1)
     return Measurement(each.mean(axis=1), error, Status.REFUSED if reasons else Status.OK, reasons=reasons, name=name)
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, overload
 
 import jax.numpy as jnp
 import numpy as np
@@ -203,6 +203,12 @@ def simulate_descent(
     return {name: over_draws(values, name) for name, values in parts.items()}
 
 
+@overload
+def over_draws(values: Sequence[float], name: str = "") -> Measurement[float]: ...
+@overload
+def over_draws(values: Sequence[np.ndarray], name: str = "") -> Measurement[np.ndarray]: ...
+@overload
+def over_draws(values: ArrayLike, name: str = "") -> Measurement: ...
 def over_draws(values: ArrayLike, name: str = "") -> Measurement:
     """The mean over the first axis, one draw each, with its standard error."""
     return mean_of(values, "seeds", name)

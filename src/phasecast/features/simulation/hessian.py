@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from phasecast.core.results import Status
+from phasecast.core.statistics import standard_error
 from phasecast.features.policy import SIMULATION
 from phasecast.features.simulation.descent import descend, draw_data, lowest_curvatures
 
@@ -49,5 +50,5 @@ def measured_spectrum(question: ThresholdQuestion, delta: float, dimension: int)
         finite = np.asarray(values)[np.isfinite(values)]
         shown = finite.size > 1 and (most or name != "outlier")
         table[name] = float(finite.mean()) if shown else None
-        table[f"{name}_error"] = float(finite.std(ddof=1) / math.sqrt(finite.size)) if shown else None
+        table[f"{name}_error"] = float(standard_error(finite)) if shown else None
     return cast("SimulationTable", table)

@@ -54,7 +54,7 @@ def decoupled_margins(
     return np.array([margin(law, delta) for law in laws])
 
 
-def first_crossing(deltas: Sequence[float], margins: np.ndarray, name: str = "δ*") -> Measurement:
+def first_crossing(deltas: Sequence[float] | np.ndarray, margins: np.ndarray, name: str = "δ*") -> Measurement[float]:
     """The smallest δ of an increasing grid at which the mean margin (seeds, δ) is negative, by a line in ln δ.
 
     The error is that of the margin over seeds divided by the slope, both from the four points around, and at least
@@ -75,7 +75,7 @@ def first_crossing(deltas: Sequence[float], margins: np.ndarray, name: str = "δ
             reason = "descent diverges at some δ; lower the learning rate"
         else:
             reason = f"no outlier up to δ = {deltas[-1]:g}; add larger δ"
-        return Measurement.refused(reason, error_kind="seeds", name=name, policy=SIMULATION.plain())
+        return Measurement[float].refused(reason, error_kind="seeds", name=name, policy=SIMULATION.plain())
     i = turns[0]
     step = x[i + 1] - x[i]
     share = mean[i] / (mean[i] - mean[i + 1])

@@ -84,7 +84,7 @@ def successes(  # wide signature: public keywords of a set of runs
     )
 
 
-def half_success(deltas: Sequence[float], won: ArrayLike, tried: ArrayLike) -> Measurement:
+def half_success(deltas: Sequence[float] | np.ndarray, won: ArrayLike, tried: ArrayLike) -> Measurement[float]:
     """δ₅₀ of one dimension from successes and tries at each δ, by maximum likelihood.
 
     Refused where it lies outside of the δ tried. Where the rise is sharper than the grid its width is held at a quarter
@@ -103,8 +103,8 @@ def half_success(deltas: Sequence[float], won: ArrayLike, tried: ArrayLike) -> M
     share = wins / all_
     diagnostics = {"share": share, "tried": all_}
 
-    def refused(reason: str) -> Measurement:
-        return Measurement.refused(
+    def refused(reason: str) -> Measurement[float]:
+        return Measurement[float].refused(
             reason, error_kind="seeds", name="δ₅₀", diagnostics=diagnostics, policy=SIMULATION.plain()
         )
 
@@ -137,7 +137,7 @@ def half_success(deltas: Sequence[float], won: ArrayLike, tried: ArrayLike) -> M
     )  # fmt: skip
 
 
-def finite_size(dimensions: Sequence[int], places: Sequence[Measurement]) -> Measurement:
+def finite_size(dimensions: Sequence[int], places: Sequence[Measurement]) -> Measurement[float]:
     """δ₅₀ for d → ∞: straight lines in d^{-1/2} and in 1/ln d, halfway between, with half their distance as an error.
 
     A warning with fewer than four dimensions or where neither line fits.
@@ -145,7 +145,7 @@ def finite_size(dimensions: Sequence[int], places: Sequence[Measurement]) -> Mea
     known = [(d, one) for d, one in zip(dimensions, places, strict=True) if one.status is not Status.REFUSED]
     if len({d for d, _ in known}) < 2:
         reason = "fewer than two dimensions have a δ₅₀; try other δ, or more dimensions"
-        return Measurement.refused(reason, error_kind="seeds", name="δ₅₀(∞)", policy=SIMULATION.plain())
+        return Measurement[float].refused(reason, error_kind="seeds", name="δ₅₀(∞)", policy=SIMULATION.plain())
     d = np.array([d for d, _ in known], dtype=float)
     y, errors = [float(one) for _, one in known], [float(one.error) for _, one in known]
     lines = {name: weighted_line(x, y, errors) for name, x in (("d^(-1/2)", d**-0.5), ("1/ln d", 1 / np.log(d)))}

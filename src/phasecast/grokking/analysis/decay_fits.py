@@ -45,7 +45,7 @@ Laws = dict[str, tuple[float, ...]]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class DecayLaw(Measurement):
+class DecayLaw(Measurement[float]):
     """AICc of the best exponential minus that of the power law: positive if the power law is better.
 
     ``law`` is ``"power law"``, ``"exponential"`` or ``"undecided"``; ``constants`` are those of each fitted law.

@@ -53,7 +53,7 @@ POLICY = TransitionPolicy()
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Transition(Measurement):
+class Transition(Measurement[float]):
     """The time of a change, with its error; ``low`` and ``high`` are the ends of its 95% interval.
 
     ``before`` and ``after`` are the levels, ``width`` is that of the sigmoid in log time, and ``chance`` is the

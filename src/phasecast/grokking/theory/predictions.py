@@ -22,6 +22,7 @@ from phasecast.coefficients.exact.quadratic_networks import modular_addition
 from phasecast.core.errors import BadInput, whole_number
 from phasecast.core.policy import Policy, rule
 from phasecast.core.results import Measurement, Prediction, Status
+from phasecast.core.statistics import standard_error
 from phasecast.grokking.theory.pair_features import Params, centred, checked_pairs, checked_weights, hidden, inputs_of
 
 LARGEST_DENSE = 6000  # rows of a Gram matrix whose eigenvalues take less than a minute
@@ -195,7 +196,7 @@ def gauss_newton_sampled(
         for m in (depth, max(2, 2 * depth // 3))
     )
     samples, change = sizes * values / 2, float(np.mean(sizes * (values - shallow) / 2))
-    value, error = float(samples.mean()), float(samples.std(ddof=1) / math.sqrt(probes))
+    value, error = float(samples.mean()), float(standard_error(samples))
     reasons = []
     if abs(change) > max(error, POLICY.largest_change * value):
         reasons = [f"the last third of the Lanczos vectors changes it by {change:.2g}: use a larger depth"]

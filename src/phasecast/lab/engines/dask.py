@@ -34,13 +34,13 @@ class Slurm(BaseModel):
 
     queue: str
     jobs: int = Field(ge=1, le=10_000)
-    cores: int = Field(1, ge=1, description="cores of a job; each runs one worker process")
+    cores: int = Field(default=1, ge=1, description="cores of a job; each runs one worker process")
     memory: Annotated[str, StringConstraints(pattern=r"^\d+(\.\d+)?\s?(MB|GB|TB|MiB|GiB|TiB)$")]
     walltime: Annotated[str, StringConstraints(pattern=r"^(\d+-)?\d{1,2}:\d{2}:\d{2}$")]
     account: str | None = None
-    interface: str | None = Field(None, description="network interface, e.g. ib0")
-    prologue: tuple[str, ...] = Field((), description="shell lines before the worker, e.g. activating a venv")
-    directives: tuple[str, ...] = Field((), description="more #SBATCH directives")
+    interface: str | None = Field(default=None, description="network interface, e.g. ib0")
+    prologue: tuple[str, ...] = Field(default=(), description="shell lines before the worker, e.g. activating a venv")
+    directives: tuple[str, ...] = Field(default=(), description="more #SBATCH directives")
 
     def cluster(self) -> Any:
         """A dask-jobqueue cluster with no job started yet."""

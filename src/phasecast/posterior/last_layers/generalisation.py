@@ -101,7 +101,7 @@ class Setting:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class GeneralisationCurve(Measurement):
+class GeneralisationCurve(Measurement[np.ndarray]):
     """E_n G(n) over n, with the standard error over datasets.
 
     ``sizes`` (size,); ``errors`` (size, dataset): G of every dataset, NaN if there is no prediction.
@@ -110,7 +110,7 @@ class GeneralisationCurve(Measurement):
     sizes: np.ndarray = field(default_factory=lambda: np.empty(0))
     errors: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
 
-    def slope(self, intercept: bool = False) -> Measurement:
+    def slope(self, intercept: bool = False) -> Measurement[float]:
         """The learning coefficient: the slope of E_n G over 1/n, by least squares as in the tables.
 
         Its error follows from those of E_n G; R² is about the mean with an intercept, about zero without.
@@ -137,7 +137,7 @@ class GeneralisationCurve(Measurement):
             name=f"learning coefficient, {self.name}",
         )
 
-    def less(self, other: GeneralisationCurve) -> Measurement:
+    def less(self, other: GeneralisationCurve) -> Measurement[np.ndarray]:
         """E_n [G − G of ``other``] on the same datasets, where most of the noise cancels."""
         mean, error = _mean(self.errors - other.errors)
         refused = [one for one in (self, other) if one.status is Status.REFUSED]

@@ -50,7 +50,7 @@ def wbic_beta(n: int) -> float:
     return 1 / math.log(whole_number("n", n, 3))
 
 
-def wbic(losses: Array, n: int, beta: float, policy: EvidencePolicy = POLICY) -> Measurement:
+def wbic(losses: Array, n: int, beta: float, policy: EvidencePolicy = POLICY) -> Measurement[float]:
     """WBIC = E_β[nL], in nats, from losses nL of shape (chain, draw) that were sampled at β = 1/log n.
 
     >>> draws = np.random.default_rng(0).gamma(2.0, size=(4, 500))
@@ -82,7 +82,9 @@ def bic(least_loss: float, parameters: int, n: int) -> float:
     return float(least_loss) + whole_number("parameters", parameters, 0) / 2 * math.log(whole_number("n", n, 2))
 
 
-def free_energy(betas: Sequence[float] | np.ndarray, losses: Array, policy: EvidencePolicy = POLICY) -> Measurement:
+def free_energy(
+    betas: Sequence[float] | np.ndarray, losses: Array, policy: EvidencePolicy = POLICY
+) -> Measurement[float]:
     """F by thermodynamic integration with its error, in nats.
 
     Parameters

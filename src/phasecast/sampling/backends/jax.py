@@ -19,7 +19,7 @@ from phasecast.core.errors import BadInput
 from phasecast.core.precision import float64
 from phasecast.core.types import Key, PyTree
 from phasecast.sampling.backends.jax_ops import JaxOps
-from phasecast.sampling.backends.protocol import LARGEST_DOUBLE, Minibatch, check_batch
+from phasecast.sampling.backends.protocol import LARGEST_DOUBLE, Minibatch, NotPickled, check_batch
 from phasecast.sampling.backends.selection import Entries, Only, entries_that_move, how_many
 from phasecast.sampling.kernels.kernel import Array, Kernel, State, Tuning, dot, localised
 
@@ -238,6 +238,10 @@ class JaxBackend:
     def minibatched(self, batch: int) -> JaxBackend:
         """The same with anchored gradients of so many rows."""
         return JaxBackend(replace(self._program, batch=Minibatch(batch)), self._place.leaves)
+
+    def __getstate__(self) -> dict[str, Any]:
+        lost = NotPickled("what JAX compiled, and numbers in float64, stay in their process")
+        return {**self.__dict__, "_program": lost, "_place": lost}
 
     # what kernels see
 

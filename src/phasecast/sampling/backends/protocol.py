@@ -114,3 +114,18 @@ def check_batch(batch: Minibatch | None, rows: int | None) -> None:
     """Refuse minibatches that the data cannot give."""
     if batch is not None and (rows is None or not 0 < batch.rows <= rows):
         raise BadInput(f"a batch of {batch.rows} of {rows or 'no'} rows", "give data and a batch within them")
+
+
+class NotPickled:
+    """In a back-end that was pickled, what stands for a model or a loss that could not be."""
+
+    def __init__(self, cause: str) -> None:
+        self.cause = cause
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") or name == "cause":
+            raise AttributeError(name)
+        raise BadInput(
+            f"the chains of this result cannot go on, because its model or loss was not pickled: {self.cause}",
+            "define them at the top level of a file, or use the result where it was made",
+        )

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from phasecast.core.errors import BadInput
-from phasecast.sampling.backends.protocol import LARGEST_DOUBLE, Minibatch, check_batch
+from phasecast.sampling.backends.protocol import LARGEST_DOUBLE, Minibatch, NotPickled, check_batch
 from phasecast.sampling.backends.selection import Only
 from phasecast.sampling.backends.torch_data import read_examples
 from phasecast.sampling.backends.torch_gradients import Gradients, SequentialChains
@@ -212,7 +212,7 @@ class TorchBackend:
         try:
             pickle.dumps((self._loss.module, self._loss.loss))
         except Exception as error:  # a lambda, or a class inside a function
-            return {**self.__dict__, "_gradients": _Lost(one_line(error))}
+            return {**self.__dict__, "_gradients": NotPickled(one_line(error))}
         return self.__dict__
 
     # what kernels see
@@ -312,21 +312,6 @@ class TorchBackend:
                     "return a number for each row, or for each token of each row, as with reduction='none'",
                 )
             yield losses
-
-
-class _Lost:
-    """In place of a module or a loss that could not be pickled."""
-
-    def __init__(self, cause: str) -> None:
-        self.cause = cause
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") or name == "cause":
-            raise AttributeError(name)
-        raise BadInput(
-            f"the chains of this result cannot go on, because its module or loss was not pickled: {self.cause}",
-            "define them at the top level of a file, or use the result where it was made",
-        )
 
 
 def refuse_jax(kernel: Kernel) -> None:

@@ -45,22 +45,22 @@ class ToyLandscapes(Spec):
     """Which landscapes to measure, and how finely."""
 
     landscapes: tuple[str, ...] = Field(
-        tuple(LANDSCAPES), description="known landscapes to measure: x2y4 or x²y⁴, x2y4@(1,0), …; [] for none"
+        default=tuple(LANDSCAPES), description="known landscapes to measure: x2y4 or x²y⁴, x2y4@(1,0), …; [] for none"
     )
     problem: Factory | None = Field(
-        None, description="package.module:factory of a phasecast.Problem of your own, with few parameters"
+        default=None, description="package.module:factory of a phasecast.Problem of your own, with few parameters"
     )
     methods: tuple[Method, ...] = Field(
-        ("volume", "quadrature"),
+        default=("volume", "quadrature"),
         min_length=1,
         description="volume scaling, temperature quadrature (two parameters), or both",
     )
-    radius: float = Field(RADIUS, gt=0, le=RADIUS, description="half-width of the box around the point")
-    samples: int = Field(100_000, ge=100, le=10_000_000, description="draws per block of volume scaling")
-    blocks: int = Field(64, ge=20, le=100_000, description="independent blocks, for the error bar")
-    epsilon_min: float = Field(1e-28, gt=0, lt=1, description="smallest loss threshold of volume scaling")
-    epsilon_max: float = Field(1e-12, gt=0, lt=1, description="largest loss threshold of volume scaling")
-    nodes: int = Field(512, ge=64, le=4096, description="quadrature nodes per side and axis")
+    radius: float = Field(default=RADIUS, gt=0, le=RADIUS, description="half-width of the box around the point")
+    samples: int = Field(default=100_000, ge=100, le=10_000_000, description="draws per block of volume scaling")
+    blocks: int = Field(default=64, ge=20, le=100_000, description="independent blocks, for the error bar")
+    epsilon_min: float = Field(default=1e-28, gt=0, lt=1, description="smallest loss threshold of volume scaling")
+    epsilon_max: float = Field(default=1e-12, gt=0, lt=1, description="largest loss threshold of volume scaling")
+    nodes: int = Field(default=512, ge=64, le=4096, description="quadrature nodes per side and axis")
 
     @field_validator("methods", mode="before")
     @classmethod

@@ -35,19 +35,21 @@ class FeatureDiagram(Setting):
     PAPER: ClassVar[Mapping[str, Any]] = {"samples": 20_000, "draws": 8}
 
     axis: Literal["activation", "loss", "target", "lr", "noise", "a", "b"] = Field(
-        "activation", description="the setting that varies"
+        default="activation", description="the setting that varies"
     )
     values: tuple[str, ...] = Field(
-        ("gelu", "swish", "softplus", "tanh2", "quadratic"), min_length=1, description="its values"
+        default=("gelu", "swish", "softplus", "tanh2", "quadratic"), min_length=1, description="its values"
     )
     deltas: tuple[float, ...] = Field(
-        (0.25, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 2.8, 4.0, 5.6, 8.0, 11.0, 16.0),
+        default=(0.25, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 2.8, 4.0, 5.6, 8.0, 11.0, 16.0),
         min_length=3,
         description="examples per dimension δ, rising",
     )
-    time: int = Field(0, ge=0, le=40, description="steps t of gradient descent")
-    samples: int = Field(5000, ge=100, description="samples of the mean-field route, which is used from t = 2 on")
-    draws: int = Field(4, ge=2, description="seeds of that route")
+    time: int = Field(default=0, ge=0, le=40, description="steps t of gradient descent")
+    samples: int = Field(
+        default=5000, ge=100, description="samples of the mean-field route, which is used from t = 2 on"
+    )
+    draws: int = Field(default=4, ge=2, description="seeds of that route")
 
     @field_validator("values", mode="before")
     @classmethod

@@ -45,15 +45,15 @@ class FeatureGrokking(Setting):
     PAPER: ClassVar[Mapping[str, Any]] = {"dimension": 5000, "runs": 1, "steps": 1000}
 
     deltas: tuple[float, ...] = Field(
-        (5.0, 10.0, 15.0, 17.5, 50.0), min_length=1, description="examples per dimension δ, rising"
+        default=(5.0, 10.0, 15.0, 17.5, 50.0), min_length=1, description="examples per dimension δ, rising"
     )
-    dimension: int = Field(400, ge=10, description="dimension d")
-    runs: int = Field(4, ge=1, description="draws of examples and weights for each δ")
-    steps: int = Field(600, ge=10, description="steps of training")
-    looks: int = Field(40, ge=5, description="steps that are recorded, evenly spaced in log time")
-    limit_steps: int = Field(24, ge=2, le=60, description="steps for which the limit d → ∞ is computed")
-    samples: int = Field(20_000, ge=500, description="samples of the limit")
-    limit_seeds: int = Field(4, ge=2, description="draws of the limit")
+    dimension: int = Field(default=400, ge=10, description="dimension d")
+    runs: int = Field(default=4, ge=1, description="draws of examples and weights for each δ")
+    steps: int = Field(default=600, ge=10, description="steps of training")
+    looks: int = Field(default=40, ge=5, description="steps that are recorded, evenly spaced in log time")
+    limit_steps: int = Field(default=24, ge=2, le=60, description="steps for which the limit d → ∞ is computed")
+    samples: int = Field(default=20_000, ge=500, description="samples of the limit")
+    limit_seeds: int = Field(default=4, ge=2, description="draws of the limit")
 
     @model_validator(mode="after")
     def _fits(self) -> Self:

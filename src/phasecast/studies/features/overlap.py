@@ -17,7 +17,7 @@ from pydantic import Field, model_validator
 from phasecast.core.answers import Answer
 from phasecast.core.policy import Policy, rule
 from phasecast.core.results import Comparison, Measurement, Prediction, show
-from phasecast.core.statistics import weighted_line
+from phasecast.core.statistics import standard_error, weighted_line
 from phasecast.lab.recipe import Captioned, Chunk, Conclusion, Recipe
 from phasecast.lab.tables import Table
 from phasecast.studies.features.shared_setting import Setting, State, one_row, remaining, rising
@@ -46,13 +46,15 @@ class FeatureOverlap(Setting):
 
     PAPER: ClassVar[Mapping[str, Any]] = {"dimensions": (200, 400, 800, 1600, 3200, 6400), "runs": 32}
 
-    target: str = Field("z1 + z2 + z1*z2", description="the labels as an expression in z1, z2, z3")
-    lr: float = Field(0.4, gt=0, description="learning rate η")
-    delta: float = Field(6.0, gt=0, description="examples per dimension δ")
-    steps: int = Field(10, ge=1, le=60, description="steps of training, the same for all d")
-    dimensions: tuple[int, ...] = Field((100, 200, 400, 800, 1600), min_length=2, description="dimensions d, rising")
-    runs: int = Field(16, ge=4, description="draws of examples and weights for each d")
-    samples: int = Field(20_000, ge=500, description="samples of the limit")
+    target: str = Field(default="z1 + z2 + z1*z2", description="the labels as an expression in z1, z2, z3")
+    lr: float = Field(default=0.4, gt=0, description="learning rate η")
+    delta: float = Field(default=6.0, gt=0, description="examples per dimension δ")
+    steps: int = Field(default=10, ge=1, le=60, description="steps of training, the same for all d")
+    dimensions: tuple[int, ...] = Field(
+        default=(100, 200, 400, 800, 1600), min_length=2, description="dimensions d, rising"
+    )
+    runs: int = Field(default=16, ge=4, description="draws of examples and weights for each d")
+    samples: int = Field(default=20_000, ge=500, description="samples of the limit")
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -156,7 +158,7 @@ def figures(spec: FeatureOverlap, results: xr.DataTree) -> Mapping[str, Captione
     for name, number in (("easy", 0), ("hard", 1)):
         last = node[name].values[:, :, -1]
         rms = np.sqrt((last**2).mean(axis=1))
-        error = (last**2).std(axis=1, ddof=1) / math.sqrt(spec.runs) / np.maximum(2 * rms, 1e-12)
+        error = standard_error(last**2, axis=1) / np.maximum(2 * rms, 1e-12)
         points(left, spec.dimensions, rms, error, number=number, label=f"{name} directions")
     start = np.sqrt((node["hard"].values[0, :, -1] ** 2).mean())
     line = start * np.sqrt(spec.dimensions[0] / np.asarray(spec.dimensions))

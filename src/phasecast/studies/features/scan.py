@@ -49,21 +49,29 @@ class FeatureScan(Setting):
         "deltas": (1.5, 2.0, 2.8, 3.5, 4.2, 5.0, 6.0, 7.0, 8.5, 10.0, 13.0, 18.0, 25.0),
     }  # fmt: skip
 
-    losses: tuple[str, ...] = Field(("pseudo-huber", "square"), min_length=1, description="losses")
-    targets: tuple[str, ...] = Field(("z**2", "z**2 - 1"), min_length=1, description="labels, centred or scaled")
-    a_values: tuple[float, ...] = Field((1.0, 4.0), min_length=1, description="weights of the second layer")
-    b_values: tuple[float, ...] = Field((0.0,), min_length=1, description="biases")
-    rates: tuple[float, ...] = Field((0.5,), min_length=1, description="learning rates η, each divided by a²")
-    spheres: tuple[bool, ...] = Field((False, True), min_length=1, description="put weights back on the sphere or not")
-    deltas: tuple[float, ...] = Field(
-        (1.5, 2.5, 4.0, 5.5, 7.5, 10.0, 14.0, 20.0), min_length=2, description="examples per dimension δ, rising"
+    losses: tuple[str, ...] = Field(default=("pseudo-huber", "square"), min_length=1, description="losses")
+    targets: tuple[str, ...] = Field(
+        default=("z**2", "z**2 - 1"), min_length=1, description="labels, centred or scaled"
     )
-    dimension: int = Field(200, ge=10, description="dimension d of the runs")
-    runs: int = Field(6, ge=2, description="runs for each δ")
-    per_log: float = Field(30.0, gt=0, description="c of the horizon, c·ln(d)/η steps, with η before it is divided")
-    times: tuple[int, ...] = Field((20, 200), min_length=1, description="steps t of the predictions, rising")
-    theory_dimension: int = Field(300, ge=20, description="dimensions of the decoupled descent that predicts")
-    theory_seeds: int = Field(3, ge=2, description="draws of it")
+    a_values: tuple[float, ...] = Field(default=(1.0, 4.0), min_length=1, description="weights of the second layer")
+    b_values: tuple[float, ...] = Field(default=(0.0,), min_length=1, description="biases")
+    rates: tuple[float, ...] = Field(default=(0.5,), min_length=1, description="learning rates η, each divided by a²")
+    spheres: tuple[bool, ...] = Field(
+        default=(False, True), min_length=1, description="put weights back on the sphere or not"
+    )
+    deltas: tuple[float, ...] = Field(
+        default=(1.5, 2.5, 4.0, 5.5, 7.5, 10.0, 14.0, 20.0),
+        min_length=2,
+        description="examples per dimension δ, rising",
+    )
+    dimension: int = Field(default=200, ge=10, description="dimension d of the runs")
+    runs: int = Field(default=6, ge=2, description="runs for each δ")
+    per_log: float = Field(
+        default=30.0, gt=0, description="c of the horizon, c·ln(d)/η steps, with η before it is divided"
+    )
+    times: tuple[int, ...] = Field(default=(20, 200), min_length=1, description="steps t of the predictions, rising")
+    theory_dimension: int = Field(default=300, ge=20, description="dimensions of the decoupled descent that predicts")
+    theory_seeds: int = Field(default=3, ge=2, description="draws of it")
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -156,7 +164,7 @@ class Thresholds:
 
     setting: OpenSetting
     half: Measurement
-    stars: dict[int, Measurement]
+    stars: Mapping[int, Measurement]
     share: np.ndarray
 
 

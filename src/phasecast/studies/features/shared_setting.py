@@ -27,15 +27,15 @@ class Setting(Spec):
     """The defaults of ``scale = "paper"``."""
 
     scale: Literal["laptop", "paper"] = Field(
-        "laptop", description="defaults: laptop takes minutes; paper uses large dimensions and takes hours"
+        default="laptop", description="defaults: laptop takes minutes; paper uses large dimensions and takes hours"
     )
-    target: str = Field("z**2", description="the labels as an expression in z, or z1, z2, z3")
-    noise: float = Field(0.0, ge=0, description="standard deviation of noise on the labels")
-    activation: str = Field("gelu", description="of the unit")
-    loss: str = Field("pseudo-huber", description="of a prediction and a label")
-    a: float = Field(1.0, description="the unit's weight in the second layer")
-    b: float = Field(0.0, description="the unit's bias")
-    lr: float = Field(0.5, gt=0, description="learning rate η")
+    target: str = Field(default="z**2", description="the labels as an expression in z, or z1, z2, z3")
+    noise: float = Field(default=0.0, ge=0, description="standard deviation of noise on the labels")
+    activation: str = Field(default="gelu", description="of the unit")
+    loss: str = Field(default="pseudo-huber", description="of a prediction and a label")
+    a: float = Field(default=1.0, description="the unit's weight in the second layer")
+    b: float = Field(default=0.0, description="the unit's bias")
+    lr: float = Field(default=0.5, gt=0, description="learning rate η")
 
     @model_validator(mode="before")
     @classmethod

@@ -46,12 +46,12 @@ class FeatureSpectrum(Setting):
 
     PAPER: ClassVar[Mapping[str, Any]] = {"dimension": 3000, "runs": 4, "samples": 50_000}
 
-    deltas: tuple[float, ...] = Field((3.0, 10.0), min_length=1, description="examples per dimension δ, rising")
-    step: int = Field(20, ge=0, le=60, description="after how many steps")
-    dimension: int = Field(800, ge=20, le=6000, description="dimension d")
-    runs: int = Field(4, ge=2, description="draws of examples and weights")
-    samples: int = Field(20_000, ge=500, description="samples of the limit")
-    theory_seeds: int = Field(4, ge=2, description="draws of the limit")
+    deltas: tuple[float, ...] = Field(default=(3.0, 10.0), min_length=1, description="examples per dimension δ, rising")
+    step: int = Field(default=20, ge=0, le=60, description="after how many steps")
+    dimension: int = Field(default=800, ge=20, le=6000, description="dimension d")
+    runs: int = Field(default=4, ge=2, description="draws of examples and weights")
+    samples: int = Field(default=20_000, ge=500, description="samples of the limit")
+    theory_seeds: int = Field(default=4, ge=2, description="draws of the limit")
 
     @model_validator(mode="after")
     def _fits(self) -> Self:

@@ -30,17 +30,19 @@ class FeatureSuccess(Setting):
         "theory_dimension": 1000,
     }  # fmt: skip
 
-    activations: tuple[str, ...] = Field(("gelu", "quadratic"), min_length=1, description="each is a curve")
-    dimensions: tuple[int, ...] = Field((100, 200, 400), min_length=1, description="dimensions d, rising")
+    activations: tuple[str, ...] = Field(default=("gelu", "quadratic"), min_length=1, description="each is a curve")
+    dimensions: tuple[int, ...] = Field(default=(100, 200, 400), min_length=1, description="dimensions d, rising")
     deltas: tuple[float, ...] = Field(
-        (2.0, 3.0, 4.0, 5.0, 6.5, 8.5, 11.0, 14.0), min_length=2, description="examples per dimension δ, rising"
+        default=(2.0, 3.0, 4.0, 5.0, 6.5, 8.5, 11.0, 14.0), min_length=2, description="examples per dimension δ, rising"
     )
-    runs: int = Field(10, ge=2, description="runs for each d and δ")
-    level: float = Field(0.5, gt=0, lt=1, description="the cosine with the hard directions that is a success")
-    per_log: float = Field(50.0, gt=0, description="c of the horizon, c·ln(d)/η steps")
-    times: tuple[int, ...] = Field((0, 20, 200), min_length=1, description="steps t of the predictions δ*(t), rising")
-    theory_dimension: int = Field(400, ge=20, description="dimensions of the decoupled descent that predicts")
-    theory_seeds: int = Field(4, ge=2, description="draws of it")
+    runs: int = Field(default=10, ge=2, description="runs for each d and δ")
+    level: float = Field(default=0.5, gt=0, lt=1, description="the cosine with the hard directions that is a success")
+    per_log: float = Field(default=50.0, gt=0, description="c of the horizon, c·ln(d)/η steps")
+    times: tuple[int, ...] = Field(
+        default=(0, 20, 200), min_length=1, description="steps t of the predictions δ*(t), rising"
+    )
+    theory_dimension: int = Field(default=400, ge=20, description="dimensions of the decoupled descent that predicts")
+    theory_seeds: int = Field(default=4, ge=2, description="draws of it")
 
     @model_validator(mode="after")
     def _fits(self) -> Self:

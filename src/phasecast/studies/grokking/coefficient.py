@@ -17,6 +17,7 @@ from pydantic import Field, model_validator
 from phasecast.core.answers import Answer
 from phasecast.core.policy import Policy, rule
 from phasecast.core.results import Comparison, Measurement, Prediction, Status, Verdict
+from phasecast.core.statistics import standard_error
 from phasecast.grokking.analysis import curves
 from phasecast.grokking.analysis.decay_fits import straight_line
 from phasecast.grokking.theory.predictions import exact_lines
@@ -60,15 +61,15 @@ class GrokkingCoefficient(Study):
         "weight_decay": 1e-5, "batch": 128, "steps": 100_000,
     }  # fmt: skip
 
-    p: tuple[int, ...] = Field((17, 23, 29), min_length=1, description="moduli, primes")
-    widths: tuple[int, ...] = Field((64, 128, 192, 256), min_length=1, description="hidden units K")
-    fraction: float = Field(0.5, description="fraction of the table to train on")
-    lr: float = Field(5e-3, gt=0, description="learning rate")
-    weight_decay: float = Field(1e-4, ge=0, description="coefficient of the L2 term")
-    batch: int | None = Field(None, ge=2, description="rows of a minibatch; null for all")
-    steps: int = Field(3000, ge=1, description="steps of training")
+    p: tuple[int, ...] = Field(default=(17, 23, 29), min_length=1, description="moduli, primes")
+    widths: tuple[int, ...] = Field(default=(64, 128, 192, 256), min_length=1, description="hidden units K")
+    fraction: float = Field(default=0.5, description="fraction of the table to train on")
+    lr: float = Field(default=5e-3, gt=0, description="learning rate")
+    weight_decay: float = Field(default=1e-4, ge=0, description="coefficient of the L2 term")
+    batch: int | None = Field(default=None, ge=2, description="rows of a minibatch; null for all")
+    steps: int = Field(default=3000, ge=1, description="steps of training")
     samplers: tuple[Way, ...] = Field(
-        ("calibrated", "printed"), min_length=1, description="how λ̂ is sampled: calibrated, or SGLD as printed"
+        default=("calibrated", "printed"), min_length=1, description="how λ̂ is sampled: calibrated, or SGLD as printed"
     )
 
     @model_validator(mode="after")
@@ -137,7 +138,7 @@ def conclude(spec: GrokkingCoefficient, results: xr.DataTree) -> Conclusion:
     for way, (sampler, sampling) in enumerate(zip(spec.samplers, spec.samplings, strict=True)):
         before, last = grid["value"][:, :, way, 0], grid["value"][:, :, way, 1]
         slopes = _slopes(spec, last, sampler, sampling.name)
-        share = _share_before(before / last)
+        share = mean_share(before / last)
         lines += slopes
         answers += slopes
         answers.append(
@@ -180,16 +181,21 @@ def _slopes(spec: GrokkingCoefficient, last: np.ndarray, sampler: Way, shown: st
     return answers
 
 
-def _share_before(share: np.ndarray) -> Measurement:
-    """The mean over networks of λ̂ before training over λ̂ after."""
-    finite = share.size > 1 and bool(np.isfinite(share).all())
-    one = ["there is one network, so the error is unknown: use more moduli or widths"]
+def mean_share(share: np.ndarray) -> Measurement:
+    """The mean over networks of λ̂ before training over λ̂ after; networks without λ̂ are left out."""
+    finite = share[np.isfinite(share)]
+    reasons = []
+    if finite.size < share.size:
+        reasons.append("λ̂ of some networks is not finite and left out: train longer")
+    if finite.size < 2:
+        left = "one network" if finite.size else "no network"
+        reasons.append(f"there is {left}, so the error is unknown: use more moduli or widths")
     return Measurement(
-        float(np.nanmean(share)),
-        float(np.nanstd(share, ddof=1) / np.sqrt(share.size)) if share.size > 1 else np.nan,
-        Status.OK if finite else Status.WARNING,
+        float(finite.mean()) if finite.size else np.nan,
+        float(standard_error(finite)),
+        Status.WARNING if reasons else Status.OK,
         error_kind="datasets",
-        reasons=[] if finite else one if share.size == 1 else ["λ̂ of some networks is NaN and left out: train longer"],
+        reasons=reasons,
     )
 
 

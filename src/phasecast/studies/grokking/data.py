@@ -56,19 +56,19 @@ class GrokkingData(Study):
         "lr": 1e-3, "weight_decay": 1e-5, "batch": 128, "steps": 100_000,
     }  # fmt: skip
 
-    p: tuple[int, ...] = Field((23, 31), min_length=1, description="moduli M")
+    p: tuple[int, ...] = Field(default=(23, 31), min_length=1, description="moduli M")
     ratios: tuple[float, ...] = Field(
-        (1.5, 1.75, 2.0, 2.25, 2.5, 2.75, 3.0, 3.5, 4.0), description="N/(M ln M), N being the training pairs"
+        default=(1.5, 1.75, 2.0, 2.25, 2.5, 2.75, 3.0, 3.5, 4.0), description="N/(M ln M), N being the training pairs"
     )
     fractions: tuple[float, ...] = Field(
-        (), description="fractions of the table to train on, in addition to the ratios"
+        default=(), description="fractions of the table to train on, in addition to the ratios"
     )
-    seeds: int = Field(3, ge=1, le=100, description="networks per size")
-    width: int = Field(256, ge=1, description="hidden units")
-    lr: float = Field(5e-3, gt=0, description="learning rate")
-    weight_decay: float = Field(1e-4, ge=0, description="coefficient of the L2 term")
-    batch: int | None = Field(None, ge=2, description="rows of a minibatch; null for all")
-    steps: int = Field(3000, ge=1, description="steps of training")
+    seeds: int = Field(default=3, ge=1, le=100, description="networks per size")
+    width: int = Field(default=256, ge=1, description="hidden units")
+    lr: float = Field(default=5e-3, gt=0, description="learning rate")
+    weight_decay: float = Field(default=1e-4, ge=0, description="coefficient of the L2 term")
+    batch: int | None = Field(default=None, ge=2, description="rows of a minibatch; null for all")
+    steps: int = Field(default=3000, ge=1, description="steps of training")
 
     @model_validator(mode="after")
     def _possible(self) -> Self:

@@ -53,19 +53,19 @@ class GrokkingMirror(Study):
     }  # fmt: skip
 
     vary: Literal["weight_decay", "lr", "p", "width"] = Field(
-        "weight_decay", description="figure 9: weight_decay, 10: lr, 7: p, 8: width; 3 is one of 9"
+        default="weight_decay", description="figure 9: weight_decay, 10: lr, 7: p, 8: width; 3 is one of 9"
     )
-    values: tuple[float, ...] = Field((1e-4, 5e-5, 1e-5), min_length=1, description="values of what varies")
-    p: int = Field(23, ge=3, le=200, description="modulus")
-    width: int = Field(128, ge=1, description="hidden units")
-    fraction: float = Field(0.4, description="fraction of the table to train on")
-    lr: float = Field(5e-3, gt=0, description="learning rate")
-    weight_decay: float = Field(1e-4, ge=0, description="coefficient of the L2 term")
-    batch: int | None = Field(None, ge=2, description="rows of a minibatch; null for all")
-    steps: int = Field(6000, ge=1, description="steps of training")
-    checkpoints: int = Field(16, ge=2, le=1000, description="approximate number of λ̂ along a training")
+    values: tuple[float, ...] = Field(default=(1e-4, 5e-5, 1e-5), min_length=1, description="values of what varies")
+    p: int = Field(default=23, ge=3, le=200, description="modulus")
+    width: int = Field(default=128, ge=1, description="hidden units")
+    fraction: float = Field(default=0.4, description="fraction of the table to train on")
+    lr: float = Field(default=5e-3, gt=0, description="learning rate")
+    weight_decay: float = Field(default=1e-4, ge=0, description="coefficient of the L2 term")
+    batch: int | None = Field(default=None, ge=2, description="rows of a minibatch; null for all")
+    steps: int = Field(default=6000, ge=1, description="steps of training")
+    checkpoints: int = Field(default=16, ge=2, le=1000, description="approximate number of λ̂ along a training")
     samplers: tuple[Way, ...] = Field(
-        ("calibrated", "printed"), min_length=1, description="how λ̂ is sampled: calibrated, or SGLD as printed"
+        default=("calibrated", "printed"), min_length=1, description="how λ̂ is sampled: calibrated, or SGLD as printed"
     )
 
     @model_validator(mode="after")

@@ -65,18 +65,20 @@ class GrokkingSampler(Study):
         "step_sizes": (1e-4, 1e-3, 1e-2), "gammas": (1.0, 5.0, 10.0, 50.0, 100.0, 500.0, 1000.0), "long": 20_000,
     }  # fmt: skip
 
-    p: int = Field(23, ge=3, le=200, description="modulus")
-    width: int = Field(128, ge=1, description="hidden units")
-    fraction: float = Field(0.4, description="fraction of the table to train on")
-    lr: float = Field(5e-3, gt=0, description="learning rate of the training")
-    weight_decay: float = Field(1e-4, ge=0, description="coefficient of the L2 term")
-    batch: int | None = Field(None, ge=2, description="rows of a minibatch of the training; null for all")
-    steps: int = Field(3000, ge=1, description="steps of training")
-    step_sizes: tuple[float, ...] = Field((1e-5, 1e-4, 1e-3, 1e-2), min_length=1, description="steps ε of SGLD")
-    gammas: tuple[float, ...] = Field((1.0, 5.0, 50.0, 500.0), min_length=1, description="localisations γ around w*")
-    draws: int = Field(SGLD_DRAWS, ge=20, description="steps of SGLD that are averaged")
-    burn_in: int = Field(SGLD_BURN_IN, ge=0, description="steps of SGLD before them")
-    long: int = Field(5000, ge=200, description="steps of the chains that show the transient")
+    p: int = Field(default=23, ge=3, le=200, description="modulus")
+    width: int = Field(default=128, ge=1, description="hidden units")
+    fraction: float = Field(default=0.4, description="fraction of the table to train on")
+    lr: float = Field(default=5e-3, gt=0, description="learning rate of the training")
+    weight_decay: float = Field(default=1e-4, ge=0, description="coefficient of the L2 term")
+    batch: int | None = Field(default=None, ge=2, description="rows of a minibatch of the training; null for all")
+    steps: int = Field(default=3000, ge=1, description="steps of training")
+    step_sizes: tuple[float, ...] = Field(default=(1e-5, 1e-4, 1e-3, 1e-2), min_length=1, description="steps ε of SGLD")
+    gammas: tuple[float, ...] = Field(
+        default=(1.0, 5.0, 50.0, 500.0), min_length=1, description="localisations γ around w*"
+    )
+    draws: int = Field(default=SGLD_DRAWS, ge=20, description="steps of SGLD that are averaged")
+    burn_in: int = Field(default=SGLD_BURN_IN, ge=0, description="steps of SGLD before them")
+    long: int = Field(default=5000, ge=200, description="steps of the chains that show the transient")
 
     @field_validator("step_sizes", "gammas")
     @classmethod

@@ -59,18 +59,24 @@ class GrokkingSeverity(Study):
         "steps": 100_000, "checkpoints": 40,
     }  # fmt: skip
 
-    p: int = Field(23, ge=3, le=200, description="modulus")
-    width: int = Field(128, ge=1, description="hidden units")
-    fraction: float = Field(0.4, description="fraction of the table to train on")
+    p: int = Field(default=23, ge=3, le=200, description="modulus")
+    width: int = Field(default=128, ge=1, description="hidden units")
+    fraction: float = Field(default=0.4, description="fraction of the table to train on")
     rates: tuple[float, ...] = Field(
-        tuple(round(float(rate), 6) for rate in np.geomspace(1e-3, 2e-2, 8)), min_length=1, description="learning rates"
+        default=tuple(round(float(rate), 6) for rate in np.geomspace(1e-3, 2e-2, 8)),
+        min_length=1,
+        description="learning rates",
     )
-    weight_decays: tuple[float, ...] = Field((0.0, 1e-5, 1e-4), min_length=1, description="coefficients of the L2 term")
-    seeds: int = Field(1, ge=1, le=100, description="networks per learning rate and weight decay")
-    batch: int | None = Field(None, ge=2, description="rows of a minibatch; null for all")
-    steps: int = Field(10_000, ge=20, description="steps T of every training")
-    checkpoints: int = Field(6, ge=1, le=1000, description="number of λ̂ along each training, evenly in log time")
-    llc: bool = Field(True, description="whether to sample λ̂")
+    weight_decays: tuple[float, ...] = Field(
+        default=(0.0, 1e-5, 1e-4), min_length=1, description="coefficients of the L2 term"
+    )
+    seeds: int = Field(default=1, ge=1, le=100, description="networks per learning rate and weight decay")
+    batch: int | None = Field(default=None, ge=2, description="rows of a minibatch; null for all")
+    steps: int = Field(default=10_000, ge=20, description="steps T of every training")
+    checkpoints: int = Field(
+        default=6, ge=1, le=1000, description="number of λ̂ along each training, evenly in log time"
+    )
+    llc: bool = Field(default=True, description="whether to sample λ̂")
 
     @field_validator("rates")
     @classmethod

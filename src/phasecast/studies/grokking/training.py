@@ -49,30 +49,34 @@ class Grokking(Spec):
     """The task, the network and how it is trained."""
 
     task: Literal["addition", "subtraction", "multiplication", "division", "permutations", "sparse_parity"] = Field(
-        "addition", description="the rule"
+        default="addition", description="the rule"
     )
-    p: int = Field(23, ge=3, le=200, description="modulus of the modular rules")
-    degree: int = Field(5, ge=2, le=5, description="elements that the permutations permute")
-    bits: int = Field(10, ge=2, le=16, description="bits of sparse parity")
-    relevant: int = Field(3, ge=1, le=16, description="bits that enter the parity")
-    network: Literal["quadratic", "mlp", "transformer"] = Field("quadratic", description="the network")
+    p: int = Field(default=23, ge=3, le=200, description="modulus of the modular rules")
+    degree: int = Field(default=5, ge=2, le=5, description="elements that the permutations permute")
+    bits: int = Field(default=10, ge=2, le=16, description="bits of sparse parity")
+    relevant: int = Field(default=3, ge=1, le=16, description="bits that enter the parity")
+    network: Literal["quadratic", "mlp", "transformer"] = Field(default="quadratic", description="the network")
     width: int = Field(
-        128, ge=1, le=65536, description="hidden units; for a transformer, the width of its residual stream"
+        default=128, ge=1, le=65536, description="hidden units; for a transformer, the width of its residual stream"
     )
-    activation: str | None = Field(None, description="of the hidden units; defaults to that of the network")
-    fraction: float = Field(0.4, description="fraction of the rows to train on")
-    lr: float = Field(1e-3, gt=0, description="learning rate")
-    weight_decay: float = Field(1e-4, ge=0, description="coefficient of the L2 term, or of AdamW's decay")
-    batch: int | None = Field(None, ge=2, description="rows of a minibatch; null for all")
-    steps: int = Field(6000, ge=1, le=10_000_000, description="steps of training")
-    optimiser: Literal["adam", "adamw", "sgd"] = Field("adam", description="adam has the L2 term in the gradient")
-    log_every: int = Field(20, ge=1, description="steps between logged losses and accuracies")
-    checkpoints: int = Field(20, ge=2, le=1000, description="approximate number of checkpoints")
-    llc: bool = Field(True, description="whether to sample λ̂ and measure the weights at each checkpoint")
-    nbeta: float = Field(30.0, gt=0, description="inverse temperature nβ of λ̂; 30 is the paper's")
-    gamma: float = Field(5.0, gt=0, description="localisation γ of λ̂ around the checkpoint; 5 is the paper's")
-    sampler: Literal["langevin", "hmc"] = Field("langevin", description="sampler of λ̂; hmc is exact and slower")
-    paper_mode: bool = Field(True, description="whether to sample λ̂ also with the paper's settings, SGLD with ε = 1e-4")
+    activation: str | None = Field(default=None, description="of the hidden units; defaults to that of the network")
+    fraction: float = Field(default=0.4, description="fraction of the rows to train on")
+    lr: float = Field(default=1e-3, gt=0, description="learning rate")
+    weight_decay: float = Field(default=1e-4, ge=0, description="coefficient of the L2 term, or of AdamW's decay")
+    batch: int | None = Field(default=None, ge=2, description="rows of a minibatch; null for all")
+    steps: int = Field(default=6000, ge=1, le=10_000_000, description="steps of training")
+    optimiser: Literal["adam", "adamw", "sgd"] = Field(
+        default="adam", description="adam has the L2 term in the gradient"
+    )
+    log_every: int = Field(default=20, ge=1, description="steps between logged losses and accuracies")
+    checkpoints: int = Field(default=20, ge=2, le=1000, description="approximate number of checkpoints")
+    llc: bool = Field(default=True, description="whether to sample λ̂ and measure the weights at each checkpoint")
+    nbeta: float = Field(default=30.0, gt=0, description="inverse temperature nβ of λ̂; 30 is the paper's")
+    gamma: float = Field(default=5.0, gt=0, description="localisation γ of λ̂ around the checkpoint; 5 is the paper's")
+    sampler: Literal["langevin", "hmc"] = Field(default="langevin", description="sampler of λ̂; hmc is exact and slower")
+    paper_mode: bool = Field(
+        default=True, description="whether to sample λ̂ also with the paper's settings, SGLD with ε = 1e-4"
+    )
 
     @model_validator(mode="after")
     def _possible(self) -> Self:

@@ -49,7 +49,7 @@ class Study(Spec):
     """Defaults that ``scale = "paper"`` sets instead."""
 
     scale: Literal["laptop", "paper"] = Field(
-        "laptop", description="defaults of the other settings: laptop (minutes) or the paper's sizes (hours)"
+        default="laptop", description="defaults of the other settings: laptop (minutes) or the paper's sizes (hours)"
     )
 
     @model_validator(mode="before")

@@ -37,14 +37,16 @@ class GrokkingWidth(Study):
         "batch": 128, "steps": 100_000,
     }  # fmt: skip
 
-    p: tuple[int, ...] = Field((23,), min_length=1, description="moduli")
-    widths: tuple[int, ...] = Field((33, 38, 44, 56, 80, 128, 192, 256), min_length=1, description="hidden units K")
-    seeds: int = Field(3, ge=1, le=100, description="networks per width")
-    fraction: float = Field(0.4, description="share of the table to train on")
-    lr: float = Field(5e-3, gt=0, description="learning rate")
-    weight_decay: float = Field(1e-4, ge=0, description="coefficient of the L2 term")
-    batch: int | None = Field(None, ge=2, description="rows of a minibatch; null for all")
-    steps: int = Field(5000, ge=1, description="steps of training")
+    p: tuple[int, ...] = Field(default=(23,), min_length=1, description="moduli")
+    widths: tuple[int, ...] = Field(
+        default=(33, 38, 44, 56, 80, 128, 192, 256), min_length=1, description="hidden units K"
+    )
+    seeds: int = Field(default=3, ge=1, le=100, description="networks per width")
+    fraction: float = Field(default=0.4, description="share of the table to train on")
+    lr: float = Field(default=5e-3, gt=0, description="learning rate")
+    weight_decay: float = Field(default=1e-4, ge=0, description="coefficient of the L2 term")
+    batch: int | None = Field(default=None, ge=2, description="rows of a minibatch; null for all")
+    steps: int = Field(default=5000, ge=1, description="steps of training")
 
     @model_validator(mode="after")
     def _possible(self) -> Self:

@@ -43,19 +43,21 @@ POLICY = LearningCurvePolicy()
 class LearningCurves(Spec):
     """Which networks, which spectra, how long."""
 
-    students: int = Field(2, ge=1, le=256, description="hidden units K of the student")
-    teachers: int = Field(2, ge=1, le=256, description="hidden units M of the teacher")
-    modes: tuple[int, ...] = Field((1, 4, 16, 64), min_length=1, description="numbers L of distinct eigenvalues")
-    exponent: float = Field(1.0, gt=0, description="β: eigenvalues fall like l^−(1+β)")
-    lr: float = Field(0.1, gt=0, description="learning rate η")
-    sigma: float = Field(0.01, ge=0, description="standard deviation σ_J of the student's first weights")
-    inputs: int = Field(1024, ge=1, description="inputs N, a multiple of every L")
-    draws: int = Field(10, ge=2, description="random students and teachers for each L")
-    stop: float = Field(3500.0, gt=0, description="largest α")
-    points: int = Field(200, ge=10, description="values of α, evenly spaced")
-    order: Literal[1, 2] = Field(2, description="1 for O(η), 2 for O(η²) too")
-    level: float = Field(1e-3, gt=0, description="the error whose first crossing is reported")
-    sgd: bool = Field(False, description="also run one-pass SGD from the same weights")
+    students: int = Field(default=2, ge=1, le=256, description="hidden units K of the student")
+    teachers: int = Field(default=2, ge=1, le=256, description="hidden units M of the teacher")
+    modes: tuple[int, ...] = Field(
+        default=(1, 4, 16, 64), min_length=1, description="numbers L of distinct eigenvalues"
+    )
+    exponent: float = Field(default=1.0, gt=0, description="β: eigenvalues fall like l^−(1+β)")
+    lr: float = Field(default=0.1, gt=0, description="learning rate η")
+    sigma: float = Field(default=0.01, ge=0, description="standard deviation σ_J of the student's first weights")
+    inputs: int = Field(default=1024, ge=1, description="inputs N, a multiple of every L")
+    draws: int = Field(default=10, ge=2, description="random students and teachers for each L")
+    stop: float = Field(default=3500.0, gt=0, description="largest α")
+    points: int = Field(default=200, ge=10, description="values of α, evenly spaced")
+    order: Literal[1, 2] = Field(default=2, description="1 for O(η), 2 for O(η²) too")
+    level: float = Field(default=1e-3, gt=0, description="the error whose first crossing is reported")
+    sgd: bool = Field(default=False, description="also run one-pass SGD from the same weights")
 
     @model_validator(mode="after")
     def _fits(self) -> Self:

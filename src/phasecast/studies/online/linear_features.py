@@ -30,21 +30,23 @@ if TYPE_CHECKING:
 class LinearFeatures(Spec):
     """Which features, which data, how long."""
 
-    modes: int = Field(256, ge=2, description="distinct eigenvalues L = N; not used with data")
-    exponent: float = Field(1.0, gt=0, description="β: eigenvalues fall like l^−(1+β); not used with data")
-    trained: tuple[int, ...] = Field((50, 100, 150, 200), min_length=1, description="numbers N_l of trained features")
+    modes: int = Field(default=256, ge=2, description="distinct eigenvalues L = N; not used with data")
+    exponent: float = Field(default=1.0, gt=0, description="β: eigenvalues fall like l^−(1+β); not used with data")
+    trained: tuple[int, ...] = Field(
+        default=(50, 100, 150, 200), min_length=1, description="numbers N_l of trained features"
+    )
     basis: Literal["eigen", "random"] = Field(
-        "eigen", description="features along the eigenvectors, or turned at random"
+        default="eigen", description="features along the eigenvectors, or turned at random"
     )
     data: DataFile | None = Field(
-        None, description="a .npy or .npz matrix, one example per row, instead of Gaussian inputs"
+        default=None, description="a .npy or .npz matrix, one example per row, instead of Gaussian inputs"
     )
-    lr: float = Field(0.05, gt=0, description="learning rate η")
-    sigma: float = Field(0.01, ge=0, description="standard deviation σ_J of the student's first weights")
-    draws: int = Field(50, ge=2, description="random students and teachers")
-    first: float = Field(1.0, gt=0, description="smallest α")
-    stop: float = Field(1000.0, gt=0, description="largest α; with data at most examples over features")
-    points: int = Field(12, ge=2, description="values of α, evenly spaced in log α")
+    lr: float = Field(default=0.05, gt=0, description="learning rate η")
+    sigma: float = Field(default=0.01, ge=0, description="standard deviation σ_J of the student's first weights")
+    draws: int = Field(default=50, ge=2, description="random students and teachers")
+    first: float = Field(default=1.0, gt=0, description="smallest α")
+    stop: float = Field(default=1000.0, gt=0, description="largest α; with data at most examples over features")
+    points: int = Field(default=12, ge=2, description="values of α, evenly spaced in log α")
 
     @model_validator(mode="after")
     def _fits(self) -> Self:

@@ -36,20 +36,23 @@ AT_ONCE = 5  # datasets of every size per chunk
 class Generalisation(Spec):
     """Which table, how many datasets of which sizes."""
 
-    table: Panel = Field("1a", description="table and panel: 1 and 3 realisable, 4 and 5 not; 3 and 5 minibatches")
+    table: Panel = Field(
+        default="1a", description="table and panel: 1 and 3 realisable, 4 and 5 not; 3 and 5 minibatches"
+    )
     protocol: Literal["corrected", "published", "transposed"] = Field(
-        "corrected", description="published: with the mistakes of the published script; transposed: with one of them"
+        default="corrected",
+        description="published: with the mistakes of the published script; transposed: with one of them",
     )
     sizes: tuple[int, ...] = Field(
-        (200, 239, 285, 341, 408, 489, 584, 699, 836, 1000), min_length=3, description="dataset sizes n"
+        default=(200, 239, 285, 341, 408, 489, 584, 699, 836, 1000), min_length=3, description="dataset sizes n"
     )
-    datasets: int = Field(30, ge=2, description="datasets per size, each with its own truth")
-    epochs: int = Field(5000, ge=1, description="passes of SGD through the data")
-    lr: float = Field(1e-3, gt=0, description="learning rate of SGD")
-    decay: float = Field(5e-4, ge=0, description="weight decay of SGD")
-    test: int = Field(4000, ge=10, description="number of inputs that the error is averaged over")
-    warmup: int = Field(200, ge=20, description="HMC trajectories that adapt")
-    draws: int = Field(100, ge=10, description="draws of A from each of two chains")
+    datasets: int = Field(default=30, ge=2, description="datasets per size, each with its own truth")
+    epochs: int = Field(default=5000, ge=1, description="passes of SGD through the data")
+    lr: float = Field(default=1e-3, gt=0, description="learning rate of SGD")
+    decay: float = Field(default=5e-4, ge=0, description="weight decay of SGD")
+    test: int = Field(default=4000, ge=10, description="number of inputs that the error is averaged over")
+    warmup: int = Field(default=200, ge=20, description="HMC trajectories that adapt")
+    draws: int = Field(default=100, ge=10, description="draws of A from each of two chains")
 
     @model_validator(mode="after")
     def _fits(self) -> Self:

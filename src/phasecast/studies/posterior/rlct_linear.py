@@ -49,15 +49,15 @@ POLICY = RlctLinearPolicy()
 class RlctLinear(Spec):
     """Which network, which truth, how many data."""
 
-    widths: tuple[int, ...] = Field((3, 3, 3), min_length=2, description="from input to output")
-    rank: int = Field(3, ge=0, description="rank of the true map")
-    n: int = Field(1000, ge=8, description="observations per data set")
-    datasets: int = Field(20, ge=2, description="data sets, each with its own truth")
-    prior_sd: float = Field(1.0, gt=0, description="standard deviation of the normal prior")
-    sampler: Literal["gibbs", "nuts"] = Field("gibbs", description="exact updates, or gradients")
-    chains: int = Field(4, ge=2, description="chains at each inverse temperature")
-    draws: int = Field(1000, ge=200, description="steps stored per chain")
-    warmup: int = Field(500, ge=20, description="steps before them")
+    widths: tuple[int, ...] = Field(default=(3, 3, 3), min_length=2, description="from input to output")
+    rank: int = Field(default=3, ge=0, description="rank of the true map")
+    n: int = Field(default=1000, ge=8, description="observations per data set")
+    datasets: int = Field(default=20, ge=2, description="data sets, each with its own truth")
+    prior_sd: float = Field(default=1.0, gt=0, description="standard deviation of the normal prior")
+    sampler: Literal["gibbs", "nuts"] = Field(default="gibbs", description="exact updates, or gradients")
+    chains: int = Field(default=4, ge=2, description="chains at each inverse temperature")
+    draws: int = Field(default=1000, ge=200, description="steps stored per chain")
+    warmup: int = Field(default=500, ge=20, description="steps before them")
 
     @model_validator(mode="after")
     def _fits(self) -> Self:

@@ -53,18 +53,18 @@ POLICY = RlctReluPolicy()
 class RlctRelu(Spec):
     """Which truths, which labels, how long."""
 
-    true_units: tuple[int, ...] = Field((3, 4, 5), min_length=1, description="units m of the truths")
-    hidden: int = Field(5, ge=3, description="units H of the model")
-    activation: Literal["relu", "silu"] = Field("relu", description="of the hidden units")
+    true_units: tuple[int, ...] = Field(default=(3, 4, 5), min_length=1, description="units m of the truths")
+    hidden: int = Field(default=5, ge=3, description="units H of the model")
+    activation: Literal["relu", "silu"] = Field(default="relu", description="of the hidden units")
     labels: Literal["noisy", "clean"] = Field(
-        "noisy", description="noisy: Table 2, nβ ≈ 100; clean: labels without noise, nβ from 10⁵ to 3·10⁵"
+        default="noisy", description="noisy: Table 2, nβ ≈ 100; clean: labels without noise, nβ from 10⁵ to 3·10⁵"
     )
-    n: int = Field(1000, ge=8, description="observations per data set")
-    prior_sd: float = Field(50.0, gt=0, description="standard deviation of the normal prior")
-    datasets: int = Field(4, ge=1, description="data sets per m")
-    chains: int = Field(4, ge=2, description="chains at each inverse temperature")
-    draws: int = Field(1000, ge=200, description="steps stored per chain")
-    warmup: int = Field(300, ge=0, description="steps before them")
+    n: int = Field(default=1000, ge=8, description="observations per data set")
+    prior_sd: float = Field(default=50.0, gt=0, description="standard deviation of the normal prior")
+    datasets: int = Field(default=4, ge=1, description="data sets per m")
+    chains: int = Field(default=4, ge=2, description="chains at each inverse temperature")
+    draws: int = Field(default=1000, ge=200, description="steps stored per chain")
+    warmup: int = Field(default=300, ge=0, description="steps before them")
 
     @model_validator(mode="after")
     def _fits(self) -> Self:

@@ -59,10 +59,10 @@ ABOUT_DATA = (3, 14)  # the figures that take a data matrix
 class ScalingFigure(Spec):
     """Which figure, at which size."""
 
-    figure: int = Field(1, ge=1, le=20, description="number of the figure, 1 to 20")
-    scale: Literal["small", "paper"] = Field("small", description="a minute or two, or the paper's own sizes")
+    figure: int = Field(default=1, ge=1, le=20, description="number of the figure, 1 to 20")
+    scale: Literal["small", "paper"] = Field(default="small", description="a minute or two, or the paper's own sizes")
     data: DataFile | None = Field(
-        None, description="a .npy or .npz matrix, one example per row; for Figures 3 (right) and 14"
+        default=None, description="a .npy or .npz matrix, one example per row; for Figures 3 (right) and 14"
     )
 
     @model_validator(mode="after")
