@@ -151,6 +151,13 @@ class _Program:
         return jax.jit(run, static_argnames=("kernel", "steps"))
 
     @cached_property
+    def row_function(self) -> Callable[..., Array]:
+        def rows(place: Place, offsets: Array, row_losses: Callable[..., Any]) -> Array:
+            return jax.vmap(lambda offset: row_losses(self.params_at(place.leaves, offset), self.data))(offsets)
+
+        return jax.jit(rows, static_argnames=("row_losses",))
+
+    @cached_property
     def everywhere(self) -> Callable[..., tuple[Array, Array]]:
         return jax.jit(lambda place, offsets: self.evaluate(place, offsets, None))
 
@@ -295,12 +302,9 @@ class JaxBackend:
 
     def of_rows(self, row_losses: Callable[..., Any], offsets: Array) -> np.ndarray:
         """``row_losses(params, data)``, the loss of each row, at offsets (chains, size): (chains, rows)."""
-
-        def one(offset: Array) -> Array:
-            return row_losses(self._program.params_at(self._place.leaves, offset), self._program.data)
-
         with self.precision():
-            return np.asarray(jax.vmap(one)(jnp.asarray(offsets, self._program.real)))
+            places = jnp.asarray(offsets, self._program.real)
+            return np.asarray(self._program.row_function(self._place, places, row_losses=row_losses))
 
     def _numbers(self, tuning: Tuning) -> Tuning:
         return Tuning(*(jnp.asarray(value, self._program.real) for value in tuning))
@@ -311,6 +315,12 @@ def _moved(leaf: Array, part: Array, entries: Entries) -> Array:
     if entries is None:
         return leaf + part.reshape(leaf.shape)
     return leaf.ravel().at[entries].add(part, unique_indices=True, indices_are_sorted=True).reshape(leaf.shape)
+
+
+def parameter_shapes(params: PyTree) -> dict[str, tuple[int, ...]]:
+    """The names of all parameters, like ``layers.0.weight``, and their shapes."""
+    names, leaves, _ = _named_leaves(params)
+    return {name: np.shape(leaf) for name, leaf in zip(names, leaves, strict=True)}
 
 
 def _named_leaves(params: PyTree) -> tuple[list[str], list[Any], Any]:
