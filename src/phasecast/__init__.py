@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         sampling,
         torch,
     )
+    from phasecast.coefficients.llc.components import llc_components
     from phasecast.coefficients.llc.estimate import llc
     from phasecast.coefficients.llc.local_free_energy import local_free_energy
     from phasecast.coefficients.llc.result import LLC
@@ -41,6 +42,7 @@ __version__ = "0.1.0"
 _WHERE = {
     "LLC": "phasecast.coefficients.llc.result",
     "llc": "phasecast.coefficients.llc.estimate",
+    "llc_components": "phasecast.coefficients.llc.components",
     "llc_sweep": "phasecast.coefficients.llc.sweep",
     "llc_trajectory": "phasecast.coefficients.llc.trajectory",
     "local_free_energy": "phasecast.coefficients.llc.local_free_energy",
@@ -75,6 +77,7 @@ __all__ = [
     "grokking",
     "lab",
     "llc",
+    "llc_components",
     "llc_sweep",
     "llc_trajectory",
     "local_free_energy",

@@ -19,6 +19,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
+from phasecast.coefficients.llc.components import LLCComponents, heads, of_components
 from phasecast.coefficients.llc.estimate import Estimator
 from phasecast.coefficients.llc.options import LLCKeywords, LLCOptions
 from phasecast.coefficients.llc.problems import TorchProblem as Problem
@@ -28,11 +29,12 @@ from phasecast.coefficients.llc.result import LLC
 from phasecast.coefficients.llc.trajectory import LLCTrajectory, along, check_checkpoints
 from phasecast.core.errors import BadInput, MissingExtra
 from phasecast.sampling import Fixed, Kernel
+from phasecast.sampling.backends.selection import Only
 
 if TYPE_CHECKING:
     from torch import Tensor, device, nn
 
-__all__ = ["Problem", "llc", "llc_trajectory", "load"]
+__all__ = ["Problem", "heads", "llc", "llc_components", "llc_trajectory", "load"]
 
 NESTED = ("state_dict", "model_state_dict", "model")  # where training scripts put the weights in a checkpoint
 
@@ -48,7 +50,7 @@ def llc(
     gamma: float | Literal["limit"] | None = None,
     radius: float = 0.3,
     prior: float | None = None,
-    only: str | None = None,
+    only: Only = None,
     sampler: str | Kernel | Fixed = "auto",
     chains: int | None = None,
     target: float = 0.05,
@@ -74,7 +76,7 @@ def llc(
         the ``.loss`` that the module computes itself.
     n: the number of terms in the mean. Defaults to the rows of ``data``; for tokens (targets that are whole numbers,
         several per row) to the number of those that count: not -100, not masked.
-    only: a pattern for the names of the parameters that move, such as ``"layers.0.*"``.
+    only: which parameters move: a pattern for names such as ``"layers.0.*"``, several, or {name: boolean mask}.
     device: where to compute; defaults to where the module is.
 
     The others are those of :func:`phasecast.llc`. Chains run at once where ``torch.func.vmap``
@@ -111,6 +113,25 @@ def llc_trajectory(
     origin = on_backend(Problem(module, data, loss), chosen, device=device)
     last = list(states.values())[-1]
     return along(replace(origin, backend=origin.backend.moved_to(last)), states, chosen, progress)
+
+
+def llc_components(
+    module: nn.Module,
+    data: Any,
+    loss: Callable[..., Any] | None = None,
+    components: Mapping[str, Only] | None = None,
+    *,
+    progress: ProgressOption = True,
+    device: str | device | None = None,
+    **options: Unpack[LLCKeywords],
+) -> LLCComponents:
+    """λ̂ restricted to each component of a module; see :func:`phasecast.llc_components`.
+
+    ``components`` maps labels to what ``only`` takes; by default one component per submodule with parameters.
+    :func:`heads` makes components of the heads of a fused attention layer.
+    """
+    need_torch()
+    return of_components(Problem(module, data, loss), components, options, progress, device=device)
 
 
 def load(module: nn.Module, path: str | Path) -> nn.Module:

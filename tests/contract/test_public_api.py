@@ -13,8 +13,8 @@ pytestmark = pytest.mark.bare
 
 NAMES = {
     "phasecast": "BadInput Comparison LLC Measurement PhasecastError Prediction Problem Refused Status Verdict claims "
-    "coefficients core demo features grokking lab llc llc_sweep llc_trajectory local_free_energy models online "
-    "posterior report sampling torch",
+    "coefficients core demo features grokking lab llc llc_components llc_sweep llc_trajectory local_free_energy "
+    "models online posterior report sampling torch",
     "phasecast.core": "Claim ClaimVerdict Comparison Finding Measurement Prediction Problem RecipeCheck Result Status "
     "Verdict float64",
     "phasecast.models": "LANDSCAPES Landscape fourier_solution matrix_product modular_table quadratic_network",
@@ -47,7 +47,7 @@ NAMES = {
     "verify_all",
     "phasecast.lab": "Answer Answers Captioned Chunk Conclusion DataFile Factory LocalEngine RECIPES Recipe Run Spec "
     "Store Sweep Swept Table find_recipe load make_sweep read_sweep resume run sweep tabulate",
-    "phasecast.torch": "Problem llc llc_trajectory load",
+    "phasecast.torch": "Problem heads llc llc_components llc_trajectory load",
     "phasecast.report": "competing_basins write write_sweep",
 }
 
@@ -101,6 +101,9 @@ SIGNATURES = {
     "torch.llc": "(module, data, loss=None, *, n=None, nbeta=None, gamma=None, radius=0.3, prior=None, "
     "only=None, sampler='auto', chains=None, target=0.05, max_grads=None, seconds=60.0, seed=0, progress=True, "
     "device=None)",
+    "llc_components": "(loss, params=None, data=None, components=None, *, progress=True, **options)",
+    "torch.llc_components": "(module, data, loss=None, components=None, *, progress=True, device=None, **options)",
+    "torch.heads": "(module, name, heads, output=None)",
     "torch.load": "(module, path)",
     "claims.verify": "(identity, *, store=None, quiet=False)",
     "report.write": "(run)",

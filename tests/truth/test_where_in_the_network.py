@@ -138,3 +138,82 @@ def test_another_checkpoint_has_its_own_values_in_the_entries_that_stay_in_torch
         np.testing.assert_allclose(one, two, rtol=1e-12)
         np.testing.assert_allclose(one_slope, two_slope, rtol=1e-9, atol=1e-12)
     assert not np.allclose(fresh.evaluate(offsets)[0], before.evaluate(offsets)[0])
+
+
+def test_components_are_restricted_coefficients_and_print_as_a_table():
+    found = pc.llc_components(uneven_bowl, PARAMS, nbeta=50.0, gamma=20.0, target=0.1)
+    assert found.labels == ("a", "b")
+    assert found.sizes == (12, 5)
+    for label, curvatures in (("a", CURVATURES), ("b", np.ones(5))):
+        assert abs(found[label].value - exact(curvatures, 50.0, 20.0)) < 4 * found[label].error
+    assert "12 parameters" in str(found)
+    assert [bar.get_width() for bar in found.figure().axes[0].patches] == [one.estimate for one in found.results]
+    for components, words in (
+        ({}, "no components"),
+        ({"x": "c.*"}, "no parameter is called like"),
+        (None, "no option"),
+    ):
+        options = {"only": "a"} if components is None else {}
+        with pytest.raises(BadInput, match=words):
+            pc.llc_components(uneven_bowl, PARAMS, None, components, nbeta=50.0, **options)
+    with pytest.raises(BadInput, match="no component is called 'c'; use one of a, b"):
+        found["c"]
+
+
+def test_columns_of_a_linear_module_have_the_coefficient_of_their_own_regression():
+    torch = pytest.importorskip("torch")
+    x = np.random.default_rng(3).standard_normal((100, 4))
+    module = torch.nn.Linear(4, 1, bias=False).double()
+    target = module(torch.as_tensor(x)).detach()
+    first = np.array([[True, True, True, False]])
+    found = pc.torch.llc_components(
+        module,
+        (torch.as_tensor(x), target),
+        lambda outputs, targets: ((outputs - targets) ** 2).mean() / 2,
+        {"first three": {"weight": first}, "last": {"weight": ~first}},
+        gamma=5.0,
+        target=0.1,
+    )
+    assert found.sizes == (3, 1)
+    for mask, result in zip((first[0], ~first[0]), found.results, strict=True):
+        curvatures = np.linalg.eigvalsh(x[:, mask].T @ x[:, mask] / 100)
+        assert abs(result.value - exact(curvatures, 100 / np.log(100), 5.0)) < 4 * result.error
+
+
+@pytest.mark.parametrize("own", [True, False], ids=["nn.MultiheadAttention", "nn.Linear"])
+def test_the_masks_of_heads_move_one_head_each(own):
+    """Weights in the mask of a head change what this head attends to and returns, and no other head."""
+    torch = pytest.importorskip("torch")
+    d, count = 6, 3
+    module = torch.nn.Module()
+    module.attention = torch.nn.MultiheadAttention(d, count) if own else torch.nn.Linear(d, 3 * d)
+    module.out = torch.nn.Linear(d, d)
+    masks = pc.torch.heads(module, "attention", count, output="out")
+    assert [*masks] == [f"attention[{head}]" for head in range(count)]
+    parameters = dict(module.named_parameters())
+    weight = "attention.in_proj_weight" if own else "attention.weight"
+    x = torch.randn(5, d, generator=torch.Generator().manual_seed(0))
+
+    def outputs():
+        q, k, v = (x @ parameters[weight].T + parameters[weight.replace("weight", "bias")]).split(d, dim=-1)
+        q, k, v = (part.view(5, count, d // count).transpose(0, 1) for part in (q, k, v))
+        return torch.softmax(q @ k.transpose(1, 2), dim=-1) @ v
+
+    with torch.no_grad():
+        before = outputs()
+        for head, chosen in enumerate(masks.values()):
+            kept = {name: parameters[name].clone() for name in chosen}
+            for name, mask in chosen.items():
+                parameters[name] += torch.as_tensor(mask.copy())
+            changed = (outputs() - before).abs().amax(dim=(1, 2)) > 1e-3
+            assert changed.tolist() == [other == head for other in range(count)]
+            for name, value in kept.items():
+                parameters[name].copy_(value)
+    for name in (weight, weight.replace("weight", "bias"), "out.weight"):
+        assert np.all(sum(chosen[name].astype(int) for chosen in masks.values()) == 1)  # each entry has one head
+    with pytest.raises(BadInput, match="18 rows cannot be q, k and v of 4 heads"):
+        pc.torch.heads(module, "attention", 4)
+    with pytest.raises(BadInput, match="no layer is called 'qkv'"):
+        pc.torch.heads(module, "qkv", 3)
+    with pytest.raises(BadInput, match="is not a layer of 6 inputs"):
+        pc.torch.heads(module, "attention", 3, output="attention" if own else "nothing")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +16,8 @@ from phasecast.sampling.kernels.kernel import Kernel, State, Tuning
 if TYPE_CHECKING:
     import xarray as xr
     from matplotlib.figure import Figure
+
+    from phasecast.coefficients.llc.observables import Fluctuation, Influence, Observable, Susceptibility
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,6 +103,48 @@ class LLC(Measurement):
                 )
             losses.append(rows)
         return np.stack(losses)
+
+    def susceptibility(
+        self,
+        observables: Observable | Mapping[str, Observable],
+        perturbation: Observable | None = None,
+        *,
+        draws: int = 200,
+        thin: int | None = None,
+    ) -> Susceptibility:
+        """χ = −nβ Cov(A, P) of observables A: dE[A]/dh for the loss L + hP, at h = 0.
+
+        Parameters
+        ----------
+        observables: a function with the arguments of ``row_losses`` in :meth:`sample_losses`, or ``{label: function}``;
+            A is the mean of what it returns over all rows. ``(function, rows)`` for the mean over some rows.
+        perturbation: P, in the same form; defaults to L, so that χ = dE[A]/d log nβ.
+        draws: further draws of each chain.
+        thin: steps between two draws; defaults to the correlation time of the loss.
+        """
+        from phasecast.coefficients.llc.observables import susceptibility
+
+        return susceptibility(self, observables, perturbation, draws=draws, thin=thin)
+
+    def influence(
+        self, rows: Sequence[int], row_losses: Callable[..., Any], *, draws: int = 200, thin: int | None = None
+    ) -> Influence:
+        """−Cov(ℓ_i, ℓ_j) for the given rows: dE[ℓ_j]/dε where row i weighs exp(−ε ℓ_i) more (Kreer et al. 2025).
+
+        ``row_losses``, ``draws`` and ``thin`` are those of :meth:`sample_losses` and :meth:`susceptibility`.
+        """
+        from phasecast.coefficients.llc.observables import influence
+
+        return influence(self, rows, row_losses, draws=draws, thin=thin)
+
+    def fluctuation(self, row_losses: Callable[..., Any], *, draws: int = 200, thin: int | None = None) -> Fluctuation:
+        """The singular fluctuation ν = β/2 Σ Var(ℓ_i) with β = nβ/n, and WAIC, of the sampled law (Watanabe 2010).
+
+        ``row_losses`` returns the n terms whose mean is the loss, one per row or one per token of each row.
+        """
+        from phasecast.coefficients.llc.observables import fluctuation
+
+        return fluctuation(self, row_losses, draws=draws, thin=thin)
 
     def datatree(self) -> xr.DataTree:
         """The draws as an xarray DataTree with a group ``posterior``, as ArviZ reads it."""

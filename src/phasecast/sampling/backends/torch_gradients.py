@@ -89,15 +89,25 @@ class Gradients:
             for turns in zip(positions.split(turn), zip(*(part.split(turn) for part in some), strict=True), strict=True)
         ]
         value, slope = (torch.cat(parts) if len(pieces) > 1 else parts[0] for parts in zip(*pieces, strict=True))
+        scale = self._scale(chosen).to(value.dtype).repeat(again)
+        return scale * value, scale[:, None] * slope
+
+    def values_of_rows(self, place: Tensor, table: Tensor) -> Tensor:
+        """Estimates of L at one place by each row of a table (batches, rows)."""
+        self.spent += FORWARD
+        with torch.no_grad():
+            values = [self.loss.number(place, self.loss.chosen(chosen)) for chosen in table]
+        return torch.tensor(values, dtype=self.loss.dtype, device=table.device) * self._scale(table)
+
+    def _scale(self, chosen: Tensor) -> Tensor:
+        """What the losses of batches (batches, rows) are multiplied by to stand for all rows."""
         counts = self.probe.counts
         if self.probe.kind is Kind.SUM:
-            scale = self.rows / chosen.shape[1]
-            return scale * value, scale * slope
+            return torch.full((len(chosen),), self.rows / chosen.shape[1], device=chosen.device)
         if counts is None:
-            return value, slope
+            return torch.ones(len(chosen), device=chosen.device)
         mean = float(counts.double().mean())  # a batch that counts more stands for more: without it, a bias
-        scale = (counts[chosen].to(value.dtype).mean(1) / mean).repeat(again)
-        return scale * value, scale[:, None] * slope
+        return counts[chosen].double().mean(1) / mean
 
     def at(self, place: Tensor) -> float:
         """L over all rows, without its gradient."""
