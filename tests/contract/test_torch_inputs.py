@@ -398,6 +398,13 @@ def test_set_up_is_counted_and_looks_at_few_rows():
     assert backend.moved_to(module).setup_gradients == pytest.approx(1 / 3)
 
 
+def test_set_up_looks_at_fewer_rows_where_they_are_large(monkeypatch):
+    monkeypatch.setattr("phasecast.sampling.backends.torch_probe.MOST_MEMORY", 50_000)
+    probe = torch_backend(seeded(Reader), per_token, padded(200)).probe
+    assert 2 < probe.few < 200
+    assert probe.few * probe.bytes_per_row <= 50_000
+
+
 def test_an_anchored_minibatch_costs_the_same_whatever_the_number_of_rows():
     tuning = Tuning(0.01, 3.0, 1.0, 100.0, 1.0)
     seen = []

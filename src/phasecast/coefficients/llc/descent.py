@@ -59,12 +59,15 @@ def _by_cold_chain(backend: Backend, plan: Plan, level: Level, key: RandomKey) -
         gamma=tuning.gamma * cold,
     )
     state = backend.init(plan.kernel, backend.array(np.zeros((1, backend.size))), frozen, stream(backend, key, "cold"))
-    affordable = policy.descent_share * level.gradients / level.chains
-    chunks = max(policy.fewest_descent_steps, affordable) / plan.chunk
-    observed: dict[str, np.ndarray] = {"loss": np.zeros((1, 1))}
-    for number in range(max(1, math.ceil(chunks))):
+    relaxed = policy.cold_windows * policy.langevin_window / math.sqrt(tuning.gamma) / tuning.step_size
+    affordable = max(policy.fewest_descent_steps, 2 * policy.descent_share * level.gradients / level.chains)
+    chunks = max(2, math.ceil(min(relaxed, affordable) / plan.chunk))
+    losses = []
+    for number in range(chunks):
         state, observed = backend.run(
             plan.kernel, state, frozen, stream(backend, key, "cold chunk", number), plan.chunk
         )
-    fall = -plan.nbeta * float(np.mean(observed["loss"]))
-    return (max(0.0, fall) if math.isfinite(fall) else 0.0), max(1, math.ceil(chunks)) * plan.chunk
+        losses.append(float(np.mean(observed["loss"])))
+    # noisy gradients heat a cold chain as much as the others
+    fall = -plan.nbeta * float(np.mean(losses[-max(1, chunks // 3) :])) + policy.heated_share * level.heating
+    return (max(0.0, fall) if math.isfinite(fall) else 0.0), chunks * plan.chunk

@@ -11,10 +11,11 @@ stand still, then keeps its step.
 
 On minibatches the gradient has noise of covariance C, which heats: each step ε adds ε²C to the momentum, and friction f
 takes it away, so the temperature in a direction is 1 + (ε²C/2) coth(fε) instead of 1. λ̂ gets half of that from each
-direction, times the share nβh/(nβh + γ) of the loss in its energy, which is nearly one where C is large, because the
-rows disagree where they are curved. So the bias is at most (ε²/4) coth(fε) tr C, and not much less; tr C is measured
-from pairs of minibatches. The bias is taken off, half of its range stays in the error, and the step is short enough for
-that to be small.
+direction, times the share nβh/(nβh + γ) of the loss in its energy. So the bias is at most (ε²/4) coth(fε) tr C, and not
+much less, because rows disagree most where they are curved; tr C is measured from pairs of minibatches. On a trained
+MLP the bias was 0.61 to 0.77 of that bound for batches of 32 and 128 rows and steps over a factor of four, while it was
+itself 6% to 300% of λ̂; in linear regression it is all of it. So 0.75 of the bound is taken off, a fifth of it stays in
+the error, and the step is short enough for that to be small.
 """
 
 from __future__ import annotations
@@ -330,18 +331,23 @@ def _advance_langevin(backend: Backend, plan: Plan, level: Level, key: RandomKey
     if level.phase is LevelPhase.WARM_UP:
         _follow_curvature(backend, plan, level, level.state["position"], policy.curvature_updates, key)
         level.tuning = _tuned(level, plan)
+        if level.steps >= policy.fewest_window_steps and not _cooled(plan, level):
+            warm_up.time = 0.0
+            level.restart(policy)
+            return
         if warm_up.time >= window and level.steps >= policy.fewest_window_steps:
             warm_up.time = 0.0
             radius = level.record.radius
             stein = level.tuning.nbeta * level.record.pull.mean + level.tuning.gamma * radius.mean - level.size
             warm_up.windows.append((level.value, level.error, radius.mean, stein))
             still = len(warm_up.windows) >= policy.first_windows and _stands_still(level, policy)
-            cool = _cooled(plan, level)
-            level.restart(policy)
-            if still and cool:
-                level.phase, level.next_look = LevelPhase.SAMPLING, 0
+            if still:
+                level.phase, level.next_look = LevelPhase.SAMPLING, 0  # what the last window observed counts
+            else:
+                level.restart(policy)
         return
-    enough = warm_up.time >= policy.last_windows * window and level.steps >= level.next_look
+    sampled = level.steps * level.tuning.step_size
+    enough = sampled >= policy.last_windows * window and level.steps >= level.next_look
     if enough:
         level.next_look = int(policy.look_growth * level.steps)
         radius = level.record.radius
@@ -367,7 +373,7 @@ def _cooled(plan: Plan, level: Level) -> bool:
     if plan.batch is None:
         return True
     policy, warm_up = plan.policy, level.warm_up
-    most = plan.target * max(abs(level.value), math.sqrt(max(0.0, level.variance)))
+    most = policy.heated_targets * plan.target * max(level.scale, math.sqrt(max(0.0, level.variance)))
     if level.heating <= most or warm_up.shrink <= policy.smallest_shrink:
         return True
     warm_up.shrink = max(policy.smallest_shrink, warm_up.shrink * max(0.25, most / (1.5 * level.heating)))

@@ -34,6 +34,9 @@ class LLCPolicy(Policy):
     descent_steps: int = rule(200, "chosen: L-BFGS iterations from w* at most")
     fewest_descent_steps: int = rule(20, "chosen: L-BFGS iterations from w* at least")
     descent_share: float = rule(0.25, "chosen: gradients of the descent over those of a chain so far")
+    cold_windows: float = rule(
+        3.0, "chosen: windows of a cold chain; critically damped, it has then lost 0.997 of a slope"
+    )
     coldness: float = rule(1e4, "a temperature of 10⁻⁴ adds 10⁻⁴ λ̂ to the lowest loss")
 
     fewest_rows: int = rule(16, "chosen: smallest minibatch")
@@ -62,11 +65,12 @@ class LLCPolicy(Policy):
     short_chunk_gradients: int = rule(200, "chosen: gradients per chain during which chunks are short")
     first_windows: int = rule(3, "chosen: two windows to compare after one to leave the start")
     noise_looks: int = rule(1, "chosen: pairs of minibatches per chunk that measure the noise of the gradient")
-    heated_share: float = rule(0.75, "the bias of noisy gradients is between half and all of its bound; see level.py")
-    heated_width: float = rule(0.25, "what is left uncertain of that bias")
+    heated_share: float = rule(0.75, "0.61 to 1.04 of its bound was the bias of noisy gradients; see level.py")
+    heated_width: float = rule(0.2, "what is left uncertain of that share: it is between 0.5 and 1 in theory")
+    heated_targets: float = rule(3.0, "the uncertain fifth of a bound of 3 targets is 0.6 of the target")
     smallest_shrink: float = rule(0.02, "chosen: a step fifty times shorter means that the batch is too small")
     fewest_window_steps: int = rule(20, "chosen: steps of a window at least, so that its means have errors")
-    last_windows: int = rule(4, "chosen: windows sampled at least; enters coverage")
+    last_windows: int = rule(3, "chosen: windows sampled at least, with the last of warm-up; enters coverage")
     still: float = rule(0.01, "chosen: relative change between windows that counts as none; enters coverage")
     still_errors: float = rule(3.0, "standard errors: one false alarm in 370")
     most_halvings: int = rule(20, "chosen: a millionth of the first step; the loss is not smooth there")

@@ -19,7 +19,7 @@ from phasecast.core.errors import BadInput
 from phasecast.core.precision import float64
 from phasecast.core.types import Key, PyTree
 from phasecast.sampling.backends.jax_ops import JaxOps
-from phasecast.sampling.backends.protocol import LARGEST_DOUBLE, Minibatch, NotPickled, check_batch
+from phasecast.sampling.backends.protocol import LARGEST_DOUBLE, Minibatch, NotPickled, batches, check_batch
 from phasecast.sampling.backends.selection import Entries, Only, entries_that_move, how_many
 from phasecast.sampling.kernels.kernel import Array, Kernel, State, Tuning, dot, localised
 
@@ -27,12 +27,15 @@ OPS = JaxOps()
 
 
 class Place(NamedTuple):
-    """w*: all parameters, those that move as one vector, the loss there, and its gradient for anchored minibatches."""
+    """w*: all parameters, those that move as one vector, the loss there, its gradient for anchored minibatches, and the
+    batches of a table with the loss of each there."""
 
     leaves: list[Array]
     centre: Array
     lowest: Array
     slope: Array | None
+    table: Array | None = None
+    table_losses: Array | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +87,17 @@ class _Program:
             slope = None
             if self.batch is not None and self.batch.anchored:
                 slope = jax.grad(self.mean_loss, argnums=1)(arrays, jnp.zeros_like(centre), self.data)
-            return Place(arrays, centre, jnp.asarray(lowest), slope)
+            table = losses = None
+            if self.batch is not None and self.batch.table:
+                table = jnp.asarray(batches(self.rows or 0, self.batch.rows))
+                losses = jax.jit(lambda table: jax.lax.map(lambda chosen: self._some_loss(arrays, chosen), table))(
+                    table
+                )
+            return Place(arrays, centre, jnp.asarray(lowest), slope, table, losses)
+
+    def _some_loss(self, leaves: list[Array], chosen: Array) -> Array:
+        some = jax.tree.map(lambda leaf: leaf[chosen], self.data)
+        return self.mean_loss(leaves, jnp.zeros(self.size, self.real), some)
 
     def params_at(self, leaves: list[Array], offset: Array) -> PyTree:
         parts = iter(zip(jnp.split(offset, np.cumsum(self.sizes)[:-1]), self.entries, strict=True))
@@ -100,7 +113,7 @@ class _Program:
 
     def evaluate(self, place: Place, positions: Array, key: Key | None) -> tuple[Array, Array]:
         """L − L* and ∇L at each position, over all rows or over a minibatch for each chain."""
-        leaves, _, lowest, slope_at_centre = place
+        leaves, lowest, slope_at_centre = place.leaves, place.lowest, place.slope
         differentiated = jax.value_and_grad(lambda offset, rows: self.mean_loss(leaves, offset, rows))
         if key is None:
             value, slope = jax.vmap(lambda offset: differentiated(offset, self.data))(positions)
@@ -115,6 +128,10 @@ class _Program:
             there, slope_there = differentiated(jnp.zeros_like(position), some)
             return value - there, slope - slope_there + slope_at_centre
 
+        if place.table is not None and place.table_losses is not None:
+            number = jax.random.randint(key, (len(positions),), 0, len(place.table))
+            value, slope = jax.vmap(one)(positions, place.table[number])
+            return value + lowest - place.table_losses[number], slope
         bits = jax.random.bits(key, (len(positions), count), "uint32")  # the remainder is uneven by rows/2³² at most
         return jax.vmap(one)(positions, bits % rows)
 
@@ -243,8 +260,10 @@ class JaxBackend:
         return JaxBackend(self._program, leaves)
 
     def minibatched(self, batch: int) -> JaxBackend:
-        """The same with anchored gradients of so many rows."""
-        return JaxBackend(replace(self._program, batch=Minibatch(batch)), self._place.leaves)
+        """The same with gradients of about so many rows, from a table of batches."""
+        return JaxBackend(
+            replace(self._program, batch=Minibatch(batch, anchored=False, table=True)), self._place.leaves
+        )
 
     def __getstate__(self) -> dict[str, Any]:
         lost = NotPickled("what JAX compiled, and numbers in float64, stay in their process")

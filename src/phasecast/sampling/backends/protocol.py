@@ -7,6 +7,7 @@ into one vector, so that the loss above L(w*) keeps its digits.
 
 from __future__ import annotations
 
+import math
 import zlib
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol, Self
@@ -22,10 +23,26 @@ LARGEST_DOUBLE = 100_000
 
 
 class Minibatch(NamedTuple):
-    """How many rows a gradient takes, and whether it is anchored: relative to w* on the same rows, with less noise."""
+    """How many rows a gradient takes, and how it relates to w*.
+
+    ``anchored`` takes losses and gradients relative to w* on the same rows. ``table`` chooses among fixed batches whose
+    losses at w* are known, so that losses are relative to w* on the same rows at no cost, and gradients are not: as far
+    from w* as chains go, the gradient of a row has little to do with that at w*, and subtracting it adds noise.
+    """
 
     rows: int
     anchored: bool = True
+    table: bool = False
+
+
+def batches(rows: int, batch: int) -> np.ndarray:
+    """All rows in a random order, cut into batches of equal size: (batches, rows of each).
+
+    A few rows are in two batches where the size does not divide their number.
+    """
+    order = np.random.default_rng(0).permutation(rows)
+    count = max(1, round(rows / batch))
+    return np.resize(order, (count, math.ceil(rows / count)))
 
 
 class Backend(Protocol):
@@ -61,7 +78,7 @@ class Backend(Protocol):
         ...
 
     def minibatched(self, batch: int) -> Self:
-        """The same loss with anchored gradients of ``batch`` rows."""
+        """The same loss with gradients of about ``batch`` rows, from a table of batches."""
         ...
 
     def target(self, position: Array, tuning: Tuning, key: RandomKey) -> State:

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from phasecast.core.errors import BadInput
-from phasecast.sampling.backends.protocol import LARGEST_DOUBLE, Minibatch, NotPickled, check_batch
+from phasecast.sampling.backends.protocol import LARGEST_DOUBLE, Minibatch, NotPickled, batches, check_batch
 from phasecast.sampling.backends.selection import Only
 from phasecast.sampling.backends.torch_data import read_examples
 from phasecast.sampling.backends.torch_gradients import Gradients, SequentialChains
@@ -92,7 +92,6 @@ def torch_backend(
     if in_training:
         word = "the module was in train mode: it is sampled in eval mode, without dropout, with stored statistics"
         probe = replace(probe, notes=(*probe.notes, word))
-    _check_finite(probe.value)
     gradients = Gradients(owned, probe)
     value = gradients.at(owned.first)
     _check_finite(value)
@@ -199,13 +198,12 @@ class TorchBackend:
         return moved
 
     def minibatched(self, batch: int) -> TorchBackend:
-        """The same with anchored gradients of so many rows."""
-        check_batch(Minibatch(batch), self.rows)
-        other = TorchBackend(
-            self.names, self._gradients, self._centre, self.loss_at_centre, self.decay, Minibatch(batch)
-        )
-        other._spent_before = self._spent_before
-        return other
+        """The same with gradients of about so many rows, from a table of batches."""
+        chosen = Minibatch(batch, anchored=False, table=True)
+        check_batch(chosen, self.rows)
+        same = TorchBackend(self.names, self._gradients, self._centre, self.loss_at_centre, self.decay, chosen)
+        same._spent_before = self._spent_before
+        return same
 
     def __getstate__(self) -> dict[str, Any]:
         self._loss.put_first()
@@ -234,6 +232,11 @@ class TorchBackend:
             return (value - self.loss_at_centre).to(slope.dtype), slope
         chains, rows = len(positions), self.rows or 0
         draw = generator(key, self.device)
+        if batch.table:
+            table, losses = self._table
+            number = torch.randint(len(table), (chains,), generator=draw, device=self.device)
+            value, slope = self._gradients.of_rows(self._centre, positions, table[number])
+            return value - losses[number], slope
         chosen = torch.randint(rows, (chains, batch.rows), generator=draw, device=self.device)
         if not batch.anchored:
             value, slope = self._gradients.of_rows(self._centre, positions, chosen)
@@ -242,6 +245,12 @@ class TorchBackend:
         value, slope = self._gradients.of_rows(self._centre, both, chosen)
         (here, there), (slope_here, slope_there) = value.split(chains), slope.split(chains)
         return here - there, slope_here - slope_there + self._slope_at_centre
+
+    @cached_property
+    def _table(self) -> tuple[Tensor, Tensor]:
+        """Batches of rows, and the loss of each at w*."""
+        table = torch.as_tensor(batches(self.rows or 0, self._batch.rows if self._batch else 1), device=self.device)
+        return table, self._gradients.values_of_rows(self._centre, table)
 
     @cached_property
     def _slope_at_centre(self) -> Tensor:

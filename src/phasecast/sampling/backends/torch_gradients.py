@@ -18,11 +18,7 @@ from torch import Tensor
 from phasecast.core.errors import BadInput
 from phasecast.sampling.backends.torch_module import ModuleLoss, Rows, one_line
 from phasecast.sampling.backends.torch_ops import TorchOps, fold
-from phasecast.sampling.backends.torch_probe import FORWARD, Kind, Probe, few_rows
-
-MOST_MEMORY = 2**26
-"""Bytes of activations held at once. More is slower, because it leaves the caches: a gradient of a transformer of
-110,000 parameters took 0.22 s with 64 MiB, 0.24 s with 256 MiB, 0.28 s with 16 MiB."""
+from phasecast.sampling.backends.torch_probe import FORWARD, MOST_MEMORY, Kind, Probe, few_rows
 
 MOST_LIGHT = 2**22
 """Bytes of activations of a chain up to which chains are evaluated at once: above, convolutions took twice as long and
@@ -52,7 +48,6 @@ class Gradients:
         self.loss, self.probe = loss, probe
         self.spent = probe.cost
         self._graphs: dict[tuple[Any, ...], Callable[..., Pair]] = {}
-        self._bytes_per_row = self._activations_per_row()
         cause = self._why_not_at_once(own=False)
         self.sequential = cause is not None
         if cause is not None:
@@ -94,15 +89,25 @@ class Gradients:
             for turns in zip(positions.split(turn), zip(*(part.split(turn) for part in some), strict=True), strict=True)
         ]
         value, slope = (torch.cat(parts) if len(pieces) > 1 else parts[0] for parts in zip(*pieces, strict=True))
+        scale = self._scale(chosen).to(value.dtype).repeat(again)
+        return scale * value, scale[:, None] * slope
+
+    def values_of_rows(self, place: Tensor, table: Tensor) -> Tensor:
+        """Estimates of L at one place by each row of a table (batches, rows)."""
+        self.spent += FORWARD
+        with torch.no_grad():
+            values = [self.loss.number(place, self.loss.chosen(chosen)) for chosen in table]
+        return torch.tensor(values, dtype=self.loss.dtype, device=table.device) * self._scale(table)
+
+    def _scale(self, chosen: Tensor) -> Tensor:
+        """What the losses of batches (batches, rows) are multiplied by to stand for all rows."""
         counts = self.probe.counts
         if self.probe.kind is Kind.SUM:
-            scale = self.rows / chosen.shape[1]
-            return scale * value, scale * slope
+            return torch.full((len(chosen),), self.rows / chosen.shape[1], device=chosen.device)
         if counts is None:
-            return value, slope
+            return torch.ones(len(chosen), device=chosen.device)
         mean = float(counts.double().mean())  # a batch that counts more stands for more: without it, a bias
-        scale = (counts[chosen].to(value.dtype).mean(1) / mean).repeat(again)
-        return scale * value, scale[:, None] * slope
+        return counts[chosen].double().mean(1) / mean
 
     def at(self, place: Tensor) -> float:
         """L over all rows, without its gradient."""
@@ -138,11 +143,11 @@ class Gradients:
     def _turn_and_block(self, chains: int, rows: int) -> tuple[int, int]:
         """How many chains, and how many rows for each, keep their activations within :data:`MOST_MEMORY`."""
         fewest = rows if self.probe.kind is Kind.WHOLE else min(rows, FEWEST_ROWS)
-        turn = max(1, min(chains, MOST_MEMORY // (self._bytes_per_row * fewest)))
+        turn = max(1, min(chains, MOST_MEMORY // (self.probe.bytes_per_row * fewest)))
         turn = 1 if self.sequential else -(-chains // -(-chains // turn))  # equal turns need one record
         if self.probe.kind is Kind.WHOLE:
             return turn, rows
-        most = max(1, MOST_MEMORY // (self._bytes_per_row * turn))
+        most = max(1, MOST_MEMORY // (self.probe.bytes_per_row * turn))
         return turn, -(-rows // -(-rows // most))  # equal blocks, too
 
     def _evaluate(self, centre: Tensor, positions: Tensor, data: Rows, own: bool) -> Pair:
@@ -166,7 +171,7 @@ class Gradients:
 
     def _heavy(self, data: Rows, own: bool) -> bool:
         """Whether each chain alone has so much to do that evaluating them at once only costs memory."""
-        return data is not None and self._bytes_per_row * data[0].shape[1 if own else 0] > MOST_LIGHT
+        return data is not None and self.probe.bytes_per_row * data[0].shape[1 if own else 0] > MOST_LIGHT
 
     @cached_property
     def _own_fails(self) -> bool:
@@ -229,32 +234,8 @@ class Gradients:
         """Note a cost of gradients of these rows."""
         self.spent += chains * (1.0 if data is None else data[0].shape[1 if own else 0] / self.rows)
 
-    def _activations_per_row(self) -> int:
-        """Bytes that one chain keeps for each row between loss and gradient."""
-        held = 0
-        flat = self.loss.first.clone()
-        weights = flat.untyped_storage().data_ptr()
-
-        def count(tensor: Tensor) -> Tensor:
-            nonlocal held
-            if tensor.untyped_storage().data_ptr() != weights:
-                held += tensor.numel() * tensor.element_size()
-            return tensor
-
-        some = self._few()
-        with torch.enable_grad(), torch.autograd.graph.saved_tensors_hooks(count, lambda tensor: tensor):
-            value = self.loss([part.requires_grad_() for part in self.loss.parts(flat)], some)
-            if not value.requires_grad:
-                raise BadInput(
-                    "the loss has no gradient in the parameters that move",
-                    "do not detach them, nor use no_grad, between parameters and loss",
-                )
-        del value
-        self._count(1, some, own=False)
-        return max(1, held // (1 if some is None else len(some[0])))
-
     def _few(self) -> Rows:
-        return self.loss.data if self.probe.kind is Kind.WHOLE else few_rows(self.loss.data)
+        return self.loss.data if self.probe.kind is Kind.WHOLE else few_rows(self.loss.data, self.probe.few)
 
     def _why_not_at_once(self, own: bool) -> str | None:
         """Why the chains cannot be evaluated at once, or None if they can: tried at w* and a little beside it."""
@@ -292,4 +273,5 @@ def _warn(cause: str) -> None:
 
 def _alike(one: Tensor, other: Tensor, share: float) -> bool:
     """Whether two tensors differ by no more than a share of their largest number."""
-    return torch.allclose(one, other, rtol=share, atol=share * float(other.abs().max()), equal_nan=True)
+    largest = float(other.nan_to_num().abs().max())
+    return torch.allclose(one, other, rtol=share, atol=share * largest, equal_nan=True)

@@ -134,6 +134,26 @@ class ModuleLoss:
             )
         return value
 
+    def bytes_per_row(self, data: Rows) -> int:
+        """Bytes that one chain keeps for each row between loss and gradient; bad input if there is no gradient."""
+        held, flat = 0, self.first.clone()
+        weights = flat.untyped_storage().data_ptr()
+
+        def count(tensor: Tensor) -> Tensor:
+            nonlocal held
+            if tensor.untyped_storage().data_ptr() != weights:
+                held += tensor.numel() * tensor.element_size()
+            return tensor
+
+        with torch.enable_grad(), torch.autograd.graph.saved_tensors_hooks(count, lambda tensor: tensor):
+            value = self([part.requires_grad_() for part in self.parts(flat)], data)
+        if not value.requires_grad:
+            raise BadInput(
+                "the loss has no gradient in the parameters that move",
+                "do not detach them, nor use no_grad, between parameters and loss",
+            )
+        return max(1, held // (1 if data is None else len(data[0])))
+
     def _settle_view(self, place: Tensor, data: Rows) -> None:
         outputs = self.outputs(place, data)
         if self.view is View.LOSS:

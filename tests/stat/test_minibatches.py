@@ -1,0 +1,65 @@
+"""λ̂ on minibatches: the noise of their gradients heats the chains, by as much as is taken off again."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import phasecast as pc
+from phasecast.coefficients.llc.estimate import Estimator
+from phasecast.coefficients.llc.options import LLCOptions
+from phasecast.coefficients.llc.policy import POLICY
+from phasecast.coefficients.llc.problems import on_backend
+from phasecast.core.results import Status
+from phasecast.sampling.backends.protocol import batches
+
+ROWS, SIZE = 2000, 20
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(ROWS, SIZE))
+Y = X @ RNG.normal(size=SIZE) + RNG.normal(size=ROWS)
+BEST = np.linalg.lstsq(X, Y, rcond=None)[0]
+PROBLEM = pc.Problem(lambda w, data: jnp.mean((data[0] @ w - data[1]) ** 2) / 2, BEST, (X, Y))
+MINIBATCHES = replace(POLICY, largest_full_work=1, cheap_gradient=20 * SIZE)
+HOT = replace(MINIBATCHES, heated_targets=20)
+
+
+def estimator(policy, **options) -> Estimator:
+    chosen = LLCOptions(seconds=None, **options)
+    return Estimator(on_backend(PROBLEM, chosen), chosen, policy=policy)
+
+
+def exact(nbeta: float, gamma: float) -> float:
+    curvatures = nbeta * np.linalg.eigvalsh(X.T @ X / ROWS)
+    return float(np.sum(curvatures / (curvatures + gamma)) / 2)
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_minibatches_give_the_exact_value_within_the_error(seed):
+    sampler = estimator(MINIBATCHES, chains=4, target=0.1, seed=seed)
+    assert sampler.plan.batch == 20
+    measured = sampler.run()
+    assert measured.status is not Status.REFUSED
+    assert measured.error < 0.1 * measured.value
+    assert abs(measured.value - exact(measured.nbeta, measured.gamma)) < 3 * measured.error
+
+
+@pytest.mark.slow
+def test_the_noise_of_gradients_heats_by_about_what_its_bound_says():
+    sampler = estimator(HOT, chains=8, target=0.05, seed=3)
+    sampler.run()
+    level = sampler.levels[0]
+    raw = level.tuning.nbeta * level.record.loss.mean
+    heated = raw - exact(level.tuning.nbeta, level.tuning.gamma)
+    noise = level.tuning.nbeta * level.record.loss.error
+    assert heated > 5 * noise  # the negative control: without the correction λ̂ is wrong
+    assert 0.5 * level.heating - 3 * noise < heated < 1.05 * level.heating + 3 * noise
+
+
+def test_a_table_holds_every_row_and_its_batches_are_alike():
+    for rows, batch in ((100, 7), (64, 64), (10, 3), (5, 100)):
+        table = batches(rows, batch)
+        assert set(table.ravel()) == set(range(rows))
+        assert table.size - rows < len(table)
