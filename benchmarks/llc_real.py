@@ -2,7 +2,7 @@
 
 python benchmarks/llc_real.py                  the default call on each model, each in a process of its own
 python benchmarks/llc_real.py coverage [CALLS] errors beside a reference at the same nβ and γ, CALLS per model (20)
-python benchmarks/llc_real.py trajectory       20 checkpoints of the transformer, stopped once and resumed
+python benchmarks/llc_real.py trajectory       20 checkpoints of the training of the transformer
 python benchmarks/llc_real.py radius           how the order of checkpoints depends on γ, which set the default radius
 python benchmarks/llc_real.py million          a million parameters and a million tokens
 
@@ -88,12 +88,81 @@ def coverage(calls: int = 20) -> None:
         )  # fmt: skip
 
 
+def trajectory(count: int = 20) -> None:
+    """λ̂ along the training of the transformer: one γ, chains that go on."""
+    sys.path.insert(0, str(HERE))
+    import phasecast as pc
+    import real_models
+
+    trained = real_models.transformer()
+    steps = sorted(trained.checkpoints)[-count:]
+    checkpoints = {step: trained.checkpoints[step] for step in steps}
+    begun = time.monotonic()
+    path = pc.torch.llc_trajectory(
+        trained.module, checkpoints, trained.data, trained.loss, n=trained.n, target=0.1, seconds=30.0, progress=False
+    )
+    seconds = time.monotonic() - begun
+    print(f"{'step':>6s} {'loss':>8s} {'λ̂':>18s} {'value_min':>10s} status")
+    for step, loss, one in zip(path.steps, path.losses, path.results, strict=True):
+        print(f"{step:6.0f} {loss:8.4f} {one.estimate:9.1f} ± {one.error:<6.2g} {one.value_min:10.1f} {one.status}")
+    refused = sum(str(one.status) == "refused" for one in path.results)
+    print(f"{len(path.steps)} checkpoints in {seconds:.0f} s at γ = {path.results[0].gamma:.3g}, {refused} refused")
+    for transition in path.transitions():
+        print(transition)
+
+
+def radius() -> None:
+    """Whether the order of checkpoints by λ̂ survives a change of γ by three, at several radii of the neighbourhood.
+
+    Criterion, written before running: the smallest radius among 0.1, 0.3 and 1 at which no pair of checkpoints that is
+    apart by two errors changes its order under γ/3 and 3γ; and chains that mix (none refused).
+    """
+    sys.path.insert(0, str(HERE))
+    import phasecast as pc
+    import real_models
+
+    print(f"{'model':6s} {'radius':>6s} {'γ':>8s} {'pairs apart':>16s} {'changed':>13s} {'refused':>7s} reached")
+    for name, seed in (("mlp", 0), ("mlp", 1), ("cnn", 0)):
+        trained = getattr(real_models, name)(seed)
+        steps = sorted(trained.checkpoints)[2::4]
+        checkpoints = {step: trained.checkpoints[step] for step in steps}
+
+        def along(trained=trained, checkpoints=checkpoints, **options):
+            return pc.torch.llc_trajectory(
+                trained.module, checkpoints, trained.data, trained.loss, progress=False, seconds=40.0, **options
+            )
+
+        for relative in (0.1, 0.3, 1.0):
+            middle = along(radius=relative)
+            gamma = middle.results[0].gamma
+            others = [along(gamma=3 * gamma), along(gamma=gamma / 3)]
+            apart, changed = 0, 0
+            values = [[(one.value_min, one.error) for one in path.results] for path in (middle, *others)]
+            for one in range(len(steps)):
+                for two in range(one):
+                    signs = []
+                    for curve in values:
+                        (a, error_a), (b, error_b) = curve[one], curve[two]
+                        signs.append(0 if abs(a - b) < 2 * np.hypot(error_a, error_b) else int(np.sign(a - b)))
+                    apart += signs[0] != 0
+                    changed += signs[0] != 0 and -signs[0] in signs[1:]
+            refused = sum(str(one.status) == "refused" for path in (middle, *others) for one in path.results)
+            print(
+                f"{name:6s} {relative:6.1f} {gamma:8.3g} {apart:16d} {changed:13d} {refused:7d} "
+                f"{middle.results[-1].radius:.2f}", flush=True,
+            )  # fmt: skip
+
+
 if __name__ == "__main__":
     match sys.argv[1:]:
         case ["call", name, options]:
             print(json.dumps(one_call(name, json.loads(options))))
         case ["coverage", *calls]:
             coverage(*map(int, calls))
+        case ["trajectory", *count]:
+            trajectory(*map(int, count))
+        case ["radius"]:
+            radius()
         case ["million"]:
             defaults(("million",))
         case _:
