@@ -13,6 +13,7 @@ from phasecast.sampling.backends.selection import entries_that_move
 RNG = np.random.default_rng(0)
 CURVATURES = RNG.uniform(0.5, 2.0, (3, 4))
 PARAMS = {"a": RNG.normal(size=(3, 4)), "b": RNG.normal(size=5)}
+QUIETLY = {"seconds": None, "progress": False}  # a busy machine must not decide
 MASK = np.zeros((3, 4), dtype=bool)
 MASK[1] = MASK[2, 2] = True
 
@@ -27,7 +28,7 @@ def exact(curvatures, nbeta, gamma):
 
 
 def test_the_restricted_coefficient_of_a_bowl_counts_the_chosen_entries():
-    found = pc.llc(uneven_bowl, PARAMS, nbeta=50.0, gamma=20.0, only={"a": MASK}, target=0.05)
+    found = pc.llc(uneven_bowl, PARAMS, nbeta=50.0, gamma=20.0, only={"a": MASK}, **QUIETLY)
     assert abs(found.value - exact(CURVATURES[MASK], 50.0, 20.0)) < 4 * found.error
     assert abs(found.value - exact(CURVATURES, 50.0, 20.0)) > 6 * found.error  # all entries would be told apart
 
@@ -141,7 +142,7 @@ def test_another_checkpoint_has_its_own_values_in_the_entries_that_stay_in_torch
 
 
 def test_components_are_restricted_coefficients_and_print_as_a_table():
-    found = pc.llc_components(uneven_bowl, PARAMS, nbeta=50.0, gamma=20.0, target=0.1)
+    found = pc.llc_components(uneven_bowl, PARAMS, nbeta=50.0, gamma=20.0, target=0.1, **QUIETLY)
     assert found.labels == ("a", "b")
     assert found.sizes == (12, 5)
     for label, curvatures in (("a", CURVATURES), ("b", np.ones(5))):
@@ -173,6 +174,7 @@ def test_columns_of_a_linear_module_have_the_coefficient_of_their_own_regression
         {"first three": {"weight": first}, "last": {"weight": ~first}},
         gamma=5.0,
         target=0.1,
+        **QUIETLY,
     )
     assert found.sizes == (3, 1)
     for mask, result in zip((first[0], ~first[0]), found.results, strict=True):

@@ -38,6 +38,7 @@ from phasecast.core.problem import Problem
 from phasecast.core.types import PyTree
 from phasecast.sampling import KERNELS, Fixed, Kernel
 from phasecast.sampling.backends.protocol import stream
+from phasecast.sampling.backends.selection import Only
 from phasecast.sampling.kernels.kernel import State
 from phasecast.sampling.traces import ess
 
@@ -57,7 +58,7 @@ def llc(
     gamma: float | Literal["limit"] | None = None,
     radius: float = 0.3,
     prior: float | None = None,
-    only: str | None = None,
+    only: Only = None,
     sampler: str | Kernel | Fixed = "auto",
     chains: int | None = None,
     target: float = 0.05,

@@ -228,11 +228,13 @@ class Level:
     def stein(self) -> tuple[float, float]:
         """nβ E[u·∇L] + γ E|u|² − d, which is zero for the target, and its standard error."""
         means = self.tuning.nbeta * self.record.pull.means + self.tuning.gamma * self.record.radius.means
+        if not means.size:
+            return math.nan, math.inf
         return float(means.mean()) - self.size, mcse(means)
 
     @property
     def rhat(self) -> float:
-        return float(np.nanmax([rhat(self.record.loss.draws), rhat(self.record.radius.draws)]))
+        return float(np.fmax(rhat(self.record.loss.draws), rhat(self.record.radius.draws)))
 
     @property
     def divergent_share(self) -> float:

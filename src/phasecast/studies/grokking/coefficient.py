@@ -258,7 +258,7 @@ def _exact(
 
 RECIPE = Recipe(
     name="grokking-coefficient",
-    version=2,
+    version=3,
     question="How does the sampled learning coefficient of a network that generalised grow with modulus and width?",
     spec=GrokkingCoefficient,
     work=work,

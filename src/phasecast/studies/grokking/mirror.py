@@ -197,7 +197,7 @@ def figures(spec: GrokkingMirror, results: xr.DataTree) -> Mapping[str, Captione
 
 RECIPE = Recipe(
     name="grokking-mirror",
-    version=2,
+    version=3,
     question="Does the learning coefficient, sampled on the training rows alone, mirror the validation loss?",
     spec=GrokkingMirror,
     work=work,

@@ -250,7 +250,7 @@ def figures(spec: GrokkingSampler, results: xr.DataTree) -> Mapping[str, Caption
 
 RECIPE = Recipe(
     name="grokking-sampler",
-    version=2,
+    version=3,
     question="How much of a sampled learning coefficient comes from the step, γ and burn-in of the sampler?",
     spec=GrokkingSampler,
     work=work,

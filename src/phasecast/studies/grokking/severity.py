@@ -251,7 +251,7 @@ def figures(spec: GrokkingSeverity, results: xr.DataTree) -> Mapping[str, Captio
 
 RECIPE = Recipe(
     name="grokking-severity",
-    version=2,
+    version=3,
     question="How do grokking severity and the largest learning coefficient depend on learning rate and weight decay?",
     spec=GrokkingSeverity,
     work=work,

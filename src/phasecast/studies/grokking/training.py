@@ -182,7 +182,13 @@ class CheckpointMeasures:
         """λ̂ on the training rows, and as the paper samples it; not ok where the checkpoint is not a minimum yet."""
         spec = self.spec
         options = LLCOptions(
-            nbeta=spec.nbeta, gamma=spec.gamma, sampler=spec.sampler, chains=CHAINS, target=TARGET, seed=spec.seed
+            nbeta=spec.nbeta,
+            gamma=spec.gamma,
+            sampler=spec.sampler,
+            chains=CHAINS,
+            target=TARGET,
+            seconds=None,
+            seed=spec.seed,
         )
         measured = self.sampled.sample(params, options)
         row = {"value": measured.estimate, "error": measured.error, "status": STATUSES.index(measured.status)}
@@ -391,7 +397,7 @@ def figures(spec: Grokking, results: xr.DataTree) -> Mapping[str, Captioned]:
 
 RECIPE = Recipe(
     name="grokking",
-    version=2,
+    version=3,
     question="When does a small network that has memorised its training data learn the rule behind them?",
     spec=Grokking,
     work=work,

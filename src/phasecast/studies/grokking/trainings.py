@@ -221,7 +221,9 @@ class _GroupWorker:
         params = {name: leaf[member] for name, leaf in training["params"].items()}
         if not all(np.isfinite(leaf).all() for leaf in params.values()):
             return {"value": np.nan, "error": np.nan, "status": REFUSED, "trace": np.full(TRACE, np.nan)}
-        options = LLCOptions(nbeta=NBETA, gamma=way.gamma, sampler=way.sampler, chains=way.chains, target=way.target)
+        options = LLCOptions(
+            nbeta=NBETA, gamma=way.gamma, sampler=way.sampler, chains=way.chains, target=way.target, seconds=None
+        )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)  # chains that diverge leave nothing to average: a NaN here
             measured = self._sampled(self.group.seeds[member]).sample(params, options)
