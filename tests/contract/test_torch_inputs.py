@@ -389,12 +389,9 @@ def test_set_up_is_counted_and_looks_at_few_rows():
     evaluated = sum(seen) / len(x)
     assert evaluated / 3 < backend.setup_gradients < 1
     assert sorted(set(seen))[-2] <= 256  # only L(w*) needs all rows
-    before = backend.setup_gradients
-    backend.evaluate(np.zeros((2, backend.size)))
-    recorded = backend.setup_gradients
-    assert before < recorded <= before + 2 * 6
-    backend.evaluate(np.ones((2, backend.size)))
-    assert backend.setup_gradients == recorded
+    counted = backend.setup_gradients
+    backend.evaluate(np.zeros((2, backend.size)))  # records a graph, which is compilation
+    assert backend.setup_gradients == counted
     assert backend.moved_to(module).setup_gradients == pytest.approx(1 / 3)
 
 

@@ -230,3 +230,24 @@ def test_sampling_again_with_a_reweighted_row_changes_a_network_as_its_influence
     other_row = np.asarray(found.estimate)[0]
     wrong = (response - other_row) / np.sqrt(errors**2 + found.error[0] ** 2 + cubic**2)
     assert np.abs(wrong).max() > 6
+
+
+def test_a_torch_module_has_the_same_influences_and_fluctuation():
+    torch = pytest.importorskip("torch")
+    module = torch.nn.Linear(INPUTS, 1, bias=False).double()
+    module.load_state_dict({"weight": torch.as_tensor(BEST)[None]})
+    data = tuple(torch.as_tensor(part) for part in (X, Y[:, None]))
+
+    def of_rows(outputs, targets):
+        return (outputs - targets)[:, 0] ** 2 / 2
+
+    result = pc.torch.llc(
+        module, data, lambda *at: of_rows(*at).mean(), nbeta=NBETA, gamma=GAMMA, target=0.2, chains=8, **QUIETLY
+    )
+    found = result.influence(SOME, of_rows, draws=100, thin=5)
+    assert np.abs((found.estimate + COVARIANCES[np.ix_(SOME, SOME)]) / found.error).max() < 4
+    assert np.abs(np.diag(found.estimate) / found.error.diagonal()).min() > 4
+    nu = result.fluctuation(of_rows, draws=100, thin=5)
+    assert abs(nu.estimate - NBETA / ROWS / 2 * np.trace(COVARIANCES)) < 4 * nu.error < 0.4 * nu.estimate
+    chi = result.susceptibility((of_rows, [3]), draws=100, thin=5)
+    assert abs(chi.estimate + NBETA * COVARIANCES[3].mean()) < 4 * chi.error

@@ -174,6 +174,8 @@ def test_columns_of_a_linear_module_have_the_coefficient_of_their_own_regression
         {"first three": {"weight": first}, "last": {"weight": ~first}},
         gamma=5.0,
         target=0.1,
+        chains=4,
+        sampler="langevin",
         **QUIETLY,
     )
     assert found.sizes == (3, 1)

@@ -51,7 +51,7 @@ class Backend(Protocol):
     ``size`` is the number of parameters that move, ``rows`` the number of rows of the data (None for a population
     loss), ``decay`` the coefficient s of an L2 term s/2 |w|² that is sampled with the loss, ``double`` whether chains
     run in float64. ``loss_at_centre`` is L(w*) and ``centre_as_numpy`` the moving part of w*. ``setup_gradients`` is
-    what was evaluated before the chains and for compilation, in gradients of all rows; it grows with each new shape.
+    what is evaluated before the chains, in gradients of all rows.
     """
 
     @property

@@ -29,7 +29,7 @@ from phasecast.sampling.backends.torch_module import (
     uncompiled,
 )
 from phasecast.sampling.backends.torch_ops import TorchOps, fold, generator
-from phasecast.sampling.backends.torch_probe import Probe, look
+from phasecast.sampling.backends.torch_probe import FORWARD, Probe, look
 from phasecast.sampling.kernels.kernel import Array, Kernel, State, Tuning, dot, localised
 
 __all__ = ["SequentialChains", "TorchBackend", "torch_backend"]
@@ -141,7 +141,7 @@ class TorchBackend:
     ) -> None:
         self.names, self.decay, self.loss_at_centre = names, decay, loss_at_centre
         self._gradients, self._centre, self._batch = gradients, centre, batch
-        self._spent_before = 0.0
+        self._setup = gradients.setup_gradients
         self.centre_as_numpy = centre.cpu().numpy().astype(float)
 
     @property
@@ -172,8 +172,10 @@ class TorchBackend:
 
     @property
     def setup_gradients(self) -> float:
-        """What set-up and recording have cost so far, in gradients of all rows."""
-        return self._gradients.spent - self._spent_before
+        """What is evaluated before the chains, in gradients of all rows: a look at few rows, L(w*), and what
+        minibatches are compared with there."""
+        for_batches = 0.0 if self._batch is None else FORWARD if self._batch.table else float(self._batch.anchored)
+        return self._setup + FORWARD + for_batches
 
     @property
     def device(self) -> torch.device:
@@ -188,13 +190,12 @@ class TorchBackend:
         state = {name.replace("_orig_mod.", ""): value for name, value in state.items()}
         centre = self._loss.centre_of(state)
         loss, gradients = self._loss.with_fixed(state), self._gradients
-        before = gradients.spent
         if loss is not self._loss:
-            gradients, before = Gradients(loss, replace(gradients.probe, cost=0.0)), 0.0
+            gradients = Gradients(loss, replace(gradients.probe, cost=0.0))
         value = gradients.at(centre)
         _check_finite(value)
         moved = TorchBackend(self.names, gradients, centre, value, self.decay, self._batch)
-        moved._spent_before = before
+        moved._setup = 0.0 if loss is self._loss else gradients.setup_gradients
         return moved
 
     def minibatched(self, batch: int) -> TorchBackend:
@@ -202,7 +203,7 @@ class TorchBackend:
         chosen = Minibatch(batch, anchored=False, table=True)
         check_batch(chosen, self.rows)
         same = TorchBackend(self.names, self._gradients, self._centre, self.loss_at_centre, self.decay, chosen)
-        same._spent_before = self._spent_before
+        same._setup = self._setup
         return same
 
     def __getstate__(self) -> dict[str, Any]:
@@ -254,7 +255,6 @@ class TorchBackend:
 
     @cached_property
     def _slope_at_centre(self) -> Tensor:
-        self._gradients.spent += 1.0
         return self._gradients.everywhere(self._centre, torch.zeros_like(self._centre)[None])[1][0]
 
     # what the estimator calls

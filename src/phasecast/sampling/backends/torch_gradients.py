@@ -18,7 +18,7 @@ from torch import Tensor
 from phasecast.core.errors import BadInput
 from phasecast.sampling.backends.torch_module import ModuleLoss, Rows, one_line
 from phasecast.sampling.backends.torch_ops import TorchOps, fold
-from phasecast.sampling.backends.torch_probe import FORWARD, MOST_MEMORY, Kind, Probe, few_rows
+from phasecast.sampling.backends.torch_probe import MOST_MEMORY, Kind, Probe, few_rows
 
 MOST_LIGHT = 2**22
 """Bytes of activations of a chain up to which chains are evaluated at once: above, convolutions took twice as long and
@@ -36,7 +36,8 @@ class SequentialChains(UserWarning):
 class Gradients:
     """L and ∇L at offsets from w*; ``sequential`` says whether chains take turns because the module cannot be vmapped.
 
-    ``spent`` counts what set-up and recording cost so far, in gradients of all rows.
+    ``setup_gradients`` is what set-up cost, in gradients of all rows. Recording is not in it: it is compilation, a few
+    evaluations of one block for each shape, and what a run counts must not depend on what was recorded before.
 
     Parameters
     ----------
@@ -46,7 +47,7 @@ class Gradients:
 
     def __init__(self, loss: ModuleLoss, probe: Probe) -> None:
         self.loss, self.probe = loss, probe
-        self.spent = probe.cost
+        self.setup_gradients = probe.cost
         self._graphs: dict[tuple[Any, ...], Callable[..., Pair]] = {}
         cause = self._why_not_at_once(own=False)
         self.sequential = cause is not None
@@ -94,7 +95,6 @@ class Gradients:
 
     def values_of_rows(self, place: Tensor, table: Tensor) -> Tensor:
         """Estimates of L at one place by each row of a table (batches, rows)."""
-        self.spent += FORWARD
         with torch.no_grad():
             values = [self.loss.number(place, self.loss.chosen(chosen)) for chosen in table]
         return torch.tensor(values, dtype=self.loss.dtype, device=table.device) * self._scale(table)
@@ -112,7 +112,6 @@ class Gradients:
     def at(self, place: Tensor) -> float:
         """L over all rows, without its gradient."""
         _, block = self._turn_and_block(1, self.rows)
-        self.spent += FORWARD
         with torch.no_grad():
             if block >= self.rows:
                 return self.loss.number(place, self.loss.data)
@@ -211,7 +210,6 @@ class Gradients:
             if not all(_alike(one, other, exact) for one, other in zip(numbers, expected, strict=True)):
                 break
             best = recorded
-        self._count(6 * len(positions), data, own)  # to expect, to record and to compare, twice
         return best
 
     def _differentiate(
@@ -230,10 +228,6 @@ class Gradients:
             slopes = torch.autograd.grad(value.sum(), parts, allow_unused=True, materialize_grads=True)
         return value.detach(), self.loss.flat([slope.reshape(len(positions), -1) for slope in slopes])
 
-    def _count(self, chains: int, data: Rows, own: bool) -> None:
-        """Note a cost of gradients of these rows."""
-        self.spent += chains * (1.0 if data is None else data[0].shape[1 if own else 0] / self.rows)
-
     def _few(self) -> Rows:
         return self.loss.data if self.probe.kind is Kind.WHOLE else few_rows(self.loss.data, self.probe.few)
 
@@ -246,7 +240,8 @@ class Gradients:
         if own and data is not None:
             data = tuple(torch.stack([part[:2], part[-2:]]) for part in data)
         together, cause = (), None
-        self._count(4, data, own)
+        if not own:
+            self.setup_gradients += 4 * (1.0 if data is None else len(data[0]) / self.rows)
         try:
             with warnings.catch_warnings(), torch.no_grad():
                 warnings.simplefilter("ignore")
