@@ -79,7 +79,7 @@ def llc(
         is the limit.
     radius: the radius r of the neighbourhood relative to |w*|: γ = d / (r² |w*|²), with d parameters that move.
     prior: the coefficient s of an L2 term s/2 |w|² that the training had; it is sampled with the loss, not counted.
-    only: a pattern for the names of the parameters that move, such as ``"layers.0.*"``.
+    only: which parameters move: a pattern for names such as ``"layers.0.*"``, several, or {name: boolean mask}.
     sampler: ``"auto"``; the name of a kernel in ``phasecast.sampling.KERNELS``; a kernel; or, to do as a paper does,
         ``phasecast.sampling.Fixed(kernel, step_size, draws, burn_in, batch)``.
     chains: the number of chains; defaults to 8 where steps are Metropolis-adjusted, and to 4, 2 or 1 for larger models.
