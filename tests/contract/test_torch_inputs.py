@@ -6,6 +6,7 @@ import copy
 import pickle
 import random
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -78,13 +79,13 @@ class Reader(nn.Module):
 
 
 class AsDictionary(Reader):
-    def forward(self, input_ids, attention_mask=None, labels=None):
+    def forward(self, input_ids, attention_mask=None, labels=None) -> Any:
         outputs = super().forward(input_ids, attention_mask, labels)
         return {"logits": outputs.logits, "loss": outputs.loss}
 
 
 class Logits(Reader):
-    def forward(self, input_ids):
+    def forward(self, input_ids, attention_mask=None, labels=None) -> Any:
         return super().forward(input_ids).logits
 
 
@@ -201,23 +202,31 @@ def test_a_shuffling_loader_is_read_in_order_and_nothing_global_is_drawn():
         read_examples(DataLoader(TensorDataset(x, y), 8, sampler=torch.utils.data.SubsetRandomSampler(range(30)))),
     ]
     assert sorted(kept[0][0][:, 0].tolist()) == sorted(kept[1].tensors[0][:, 0].tolist())
-    before = torch.get_rng_state(), random.getstate(), np.random.get_state()[1].copy(), own.get_state()  # noqa: NPY002
+    before = (
+        torch.get_rng_state(),
+        random.getstate(),
+        np.random.get_state(legacy=False)["state"]["key"].copy(),  # noqa: NPY002
+        own.get_state(),
+    )
     loaders = [
         DataLoader(TensorDataset(x, y), 7, shuffle=True, drop_last=drop, generator=own) for drop in (False, True)
     ]
     for loader in loaders:
         for _ in range(2):
             read = read_examples(loader)
+            assert read is not None
             assert torch.equal(read.tensors[0], x)
             assert torch.equal(read.tensors[1], y)
     drawn = [
         read_examples(DataLoader(TensorDataset(x, y), 7, sampler=torch.utils.data.RandomSampler(x, True, 20)))
         for _ in range(2)
     ]
+    assert drawn[0] is not None
+    assert drawn[1] is not None
     assert torch.equal(drawn[0].tensors[0], drawn[1].tensors[0])
     assert torch.equal(torch.get_rng_state(), before[0])
     assert random.getstate() == before[1]
-    assert np.array_equal(np.random.get_state()[1], before[2])  # noqa: NPY002
+    assert np.array_equal(np.random.get_state(legacy=False)["state"]["key"], before[2])  # noqa: NPY002
     assert torch.equal(own.get_state(), before[3])
 
 

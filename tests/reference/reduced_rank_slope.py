@@ -50,7 +50,7 @@ def energies(seed: int = 0) -> np.ndarray:
         p, q = rng.normal(size=(2, *A.shape))
         before = total(loss, A, B, p, q)
         length = step * rng.uniform(0.7, 1.3, size=step.shape)  # no trajectory is a whole period
-        moved_A, moved_B, c, d = A, B, a, b
+        moved_loss, moved_A, moved_B, c, d = loss, A, B, a, b
         for _ in range(LEAPS):
             p, q = p - length / 2 * c, q - length / 2 * d
             moved_A, moved_B = moved_A + length * p, moved_B + length * q

@@ -6,7 +6,6 @@ import warnings
 
 import numpy as np
 import pytest
-from scipy.special import logsumexp
 
 from phasecast.core.errors import BadInput
 from phasecast.core.results import Result, Status
@@ -87,7 +86,7 @@ def test_loo_is_leaving_out(beta):
     left_out = []
     for i in range(12):
         rest = log_prior + beta * np.delete(ll, i, axis=1).sum(axis=1)
-        left_out.append(np.subtract(logsumexp(rest), logsumexp(ll[:, i] + rest)))
+        left_out.append(float(np.logaddexp.reduce(rest)) - float(np.logaddexp.reduce(ll[:, i] + rest)))
     found = criteria(ll, beta, log_prior + beta * ll.sum(axis=1))
     np.testing.assert_allclose(found.pointwise_loo, left_out, atol=1e-10)
 
