@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from phasecast.coefficients.llc.components import LLCComponents, heads, of_components
-from phasecast.coefficients.llc.estimate import Estimator
+from phasecast.coefficients.llc.estimate import measure
 from phasecast.coefficients.llc.options import LLCKeywords, LLCOptions
 from phasecast.coefficients.llc.problems import TorchProblem as Problem
 from phasecast.coefficients.llc.problems import need_torch, on_backend
@@ -86,7 +86,7 @@ def llc(
         n=n, nbeta=nbeta, gamma=gamma, radius=radius, prior=prior, only=only, sampler=sampler, chains=chains,
         target=target, max_grads=max_grads, seconds=seconds, seed=seed,
     )  # fmt: skip
-    return Estimator(on_backend(Problem(module, data, loss), options, device=device), options).run(progress)
+    return measure(Problem(module, data, loss, name=_name(module)), options, progress, device=device)
 
 
 def llc_trajectory(
@@ -178,6 +178,11 @@ def read_weights(path: str | Path) -> dict[str, Tensor]:
     if not isinstance(weights, dict) or not all(isinstance(value, torch.Tensor) for value in weights.values()):
         raise BadInput(f"{path.name} holds no state_dict", f"save state_dict() alone, or under {', '.join(NESTED)}")
     return weights
+
+
+def _name(module: nn.Module) -> str:
+    """What results call a module: its class, also behind ``torch.compile``."""
+    return type(getattr(module, "_orig_mod", module)).__name__
 
 
 def _state(checkpoint: Any) -> Any:

@@ -36,8 +36,7 @@ def llc(
         package.module:factory that returns phasecast.Problem(loss, params, data, n) for JAX, or (module, data, loss)
         for PyTorch
     """
-    from phasecast.coefficients.llc.estimate import Estimator
-    from phasecast.coefficients.llc.problems import load_sampled_problem, on_backend
+    from phasecast.coefficients.llc.estimate import measure
+    from phasecast.coefficients.llc.problems import load_sampled_problem
 
-    sampled = on_backend(load_sampled_problem(problem), sampling)
-    return emit_result(Estimator(sampled, sampling).run(progress=True), options)
+    return emit_result(measure(load_sampled_problem(problem), sampling), options)

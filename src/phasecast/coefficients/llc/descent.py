@@ -15,8 +15,8 @@ from phasecast.sampling.kernels.kernel import RandomKey
 def descend(backend: Backend, plan: Plan, level: Level, key: RandomKey) -> tuple[float, float]:
     """By how much nβL falls on a descent from w* at the γ of a level, and how many gradients that took.
 
-    It may take a quarter of the gradients that a chain of the level has taken, so where it ends early the fall is a
-    lower bound.
+    It may take half of the gradients that a chain of the level has taken, so where it ends early the fall is a lower
+    bound.
     """
     if plan.batch is not None:
         return _by_cold_chain(backend, plan, level, key)
@@ -60,7 +60,7 @@ def _by_cold_chain(backend: Backend, plan: Plan, level: Level, key: RandomKey) -
     )
     state = backend.init(plan.kernel, backend.array(np.zeros((1, backend.size))), frozen, stream(backend, key, "cold"))
     relaxed = policy.cold_windows * policy.langevin_window / math.sqrt(tuning.gamma) / tuning.step_size
-    affordable = max(policy.fewest_descent_steps, 2 * policy.descent_share * level.gradients / level.chains)
+    affordable = max(policy.fewest_descent_steps, policy.descent_share * level.gradients / level.chains)
     chunks = max(2, math.ceil(min(relaxed, affordable) / plan.chunk))
     losses = []
     for number in range(chunks):

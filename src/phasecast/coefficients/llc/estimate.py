@@ -28,7 +28,7 @@ from phasecast.coefficients.llc.level import Level, LevelPhase
 from phasecast.coefficients.llc.options import LLCOptions
 from phasecast.coefficients.llc.plan import Plan, plan_for
 from phasecast.coefficients.llc.policy import POLICY, LLCPolicy
-from phasecast.coefficients.llc.problems import Sampled, as_problem, on_backend
+from phasecast.coefficients.llc.problems import Sampled, TorchProblem, as_problem, on_backend
 from phasecast.coefficients.llc.report import LLCProgress, ProgressOption, reporting
 from phasecast.coefficients.llc.result import LLC, Chains
 from phasecast.coefficients.llc.schedule import add_neighbour, limit, limit_of, neighbours, neville, proceed
@@ -97,7 +97,17 @@ def llc(
         n=n, nbeta=nbeta, gamma=gamma, radius=radius, prior=prior, only=only, sampler=sampler, chains=chains,
         target=target, max_grads=max_grads, seconds=seconds, seed=seed,
     )  # fmt: skip
-    return Estimator(on_backend(as_problem(loss, params, data, options.n), options), options).run(progress)
+    return measure(as_problem(loss, params, data, options.n), options, progress)
+
+
+def measure(
+    problem: Problem | TorchProblem, options: LLCOptions, progress: ProgressOption = True, *, device: Any = None
+) -> LLC:
+    """λ̂ of a problem, from its set-up on; ``device`` is for PyTorch."""
+    begun = time.monotonic()
+    with reporting(problem.name, progress) as report:
+        sampled = on_backend(problem, options, device=device)
+        return Estimator(sampled, options, begun=begun).run_reporting(report)
 
 
 class Estimator:
@@ -105,7 +115,7 @@ class Estimator:
 
     ``advance`` until it returns False, then ``conclude``. ``state()`` between any two chunks is plain arrays, numbers
     and strings; an estimator made with it goes on to the same bits. ``start`` is where chains begin if not at w*, such
-    as where those of the checkpoint before ended (:attr:`last_state`).
+    as where those of the checkpoint before ended (:attr:`last_state`), and ``begun`` when the time that counts began.
     """
 
     def __init__(
@@ -116,10 +126,11 @@ class Estimator:
         policy: LLCPolicy = POLICY,
         state: dict[str, Any] | None = None,
         start: State | None = None,
+        begun: float | None = None,
     ) -> None:
         self.sampled, self.options, self.backend = sampled, options, sampled.backend
         self.levels: list[Level] = []
-        self._begun, self._ended_by = time.monotonic(), ""
+        self._begun, self._ended_by = time.monotonic() if begun is None else begun, ""
         self._gap, self._descent_gradients = UNKNOWN, 0.0
         self._fixed = options.method if isinstance(options.method, Fixed) else None
         nbeta = options.temperature(sampled.n)
@@ -141,13 +152,17 @@ class Estimator:
     def run(self, progress: ProgressOption = False) -> LLC:
         """All the work at once; what there is when time is over or Ctrl-C is pressed."""
         with reporting(self.sampled.name, progress) as report:
-            try:
-                while self.advance():
-                    report(self.progress)
-            except KeyboardInterrupt:
-                if not any(level.steps for level in self.levels):
-                    raise
-                self.stop(INTERRUPT)
+            return self.run_reporting(report)
+
+    def run_reporting(self, report: Callable[[LLCProgress], None]) -> LLC:
+        """:meth:`run` with a function that is called with each progress."""
+        try:
+            while self.advance():
+                report(self.progress)
+        except KeyboardInterrupt:
+            if not any(level.steps for level in self.levels):
+                raise
+            self.stop(INTERRUPT)
         return self.conclude()
 
     def advance(self) -> bool:
@@ -267,7 +282,7 @@ class Estimator:
         levels = [level for level in self.levels if level.tuning.nbeta == plan.nbeta]
         usable = [level for level in levels if math.isfinite(level.value) and level.warmed_up] or [main]
         curve = _curve(usable)
-        gap = self._gap if self._gap != UNKNOWN else math.nan
+        gap = self._lowest_gap(main)
         diagnostics: dict[str, float] = {"levels": len(usable), "gap": gap}
         notes = list(self.sampled.notes)
         gamma = main.tuning.gamma
@@ -298,6 +313,14 @@ class Estimator:
         verdict = Judgement(verdict.refusals + budget.refusals, notes + verdict.warnings + budget.warnings)
         return self._result(curve, last, verdict, diagnostics, (value, error, variance), gamma)
 
+    def _lowest_gap(self, level: Level) -> float:
+        """How far nβL falls below nβL(w*): on the descent, or on the chains where the descent ended early."""
+        if self._gap == UNKNOWN:
+            return math.nan
+        draws = level.record.loss.draws
+        exact = self.plan.batch is None and self.options.minibatch is None and len(draws)
+        return max(self._gap, -self.plan.nbeta * float(draws.min())) if exact else self._gap
+
     def _with_approach(self, lower: float, lower_error: float, value: float, error: float) -> float:
         """The error with what is not noise of the change per decade of nβ, continued to nβ → ∞ as a power −1/3."""
         beyond_noise = (value - lower) ** 2 - lower_error**2 - error**2
@@ -308,7 +331,7 @@ class Estimator:
 
     def _conclude_fixed(self) -> LLC:
         whole = self.levels[0]
-        gap = self._gap if self._gap != UNKNOWN else math.nan
+        gap = self._lowest_gap(whole)
         verdict = judge_levels(self.plan, [whole], whole.value, whole.error, gap)
         diagnostics = {"gap": gap}
         if len(self.levels) > 1 and self.levels[1].steps:

@@ -33,7 +33,7 @@ class LLCPolicy(Policy):
     largest_for_two_chains: int = rule(100_000, "chosen: above, one chain; a second would need its own warm-up")
     descent_steps: int = rule(200, "chosen: L-BFGS iterations from w* at most")
     fewest_descent_steps: int = rule(20, "chosen: L-BFGS iterations from w* at least")
-    descent_share: float = rule(0.25, "chosen: gradients of the descent over those of a chain so far")
+    descent_share: float = rule(0.5, "chosen: gradients of the descent over those of a chain so far")
     cold_windows: float = rule(
         3.0, "chosen: windows of a cold chain; critically damped, it has then lost 0.997 of a slope"
     )

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-import time
+import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -35,26 +35,38 @@ class LLCProgress:
         return ", ".join(parts)
 
 
+SET_UP = LLCProgress("set-up", math.nan, math.nan, math.nan, 0.0, 0.0, None)
+REFRESH = 0.5  # seconds; chosen: as a terminal bar needs it
+
 ProgressOption: TypeAlias = "bool | Callable[[LLCProgress], None]"
 """Whether to show progress, or a function to call with it."""
 
 
 @contextmanager
 def reporting(name: str, option: ProgressOption) -> Iterator[Callable[[LLCProgress], None]]:
-    """What to call with each progress; a line appears only once two seconds have passed."""
+    """What to call with each progress. A line appears once two seconds have passed, also while nothing is called."""
     if callable(option):
         yield option
         return
-    begun = time.monotonic()
-    with ExitStack() as stack:
-        shown = None
+    if not option:
+        yield lambda progress: None
+        return
+    latest = [SET_UP]
+    over = threading.Event()
+    shower = threading.Thread(target=_show, args=(f"λ̂ of {name}" if name else "λ̂", latest, over), daemon=True)
+    shower.start()
+    try:
+        yield lambda progress: latest.__setitem__(0, progress)
+    finally:
+        over.set()
+        shower.join()
 
-        def report(progress: LLCProgress) -> None:
-            nonlocal shown
-            if not option or time.monotonic() - begun < QUIET_AT_FIRST:
-                return
-            if shown is None:
-                shown = stack.enter_context(show_progress(f"λ̂ of {name}" if name else "λ̂", unit="gradients"))
-            shown.update(round(progress.gradients), None, str(progress))
 
-        yield report
+def _show(title: str, latest: list[LLCProgress], over: threading.Event) -> None:
+    """Show the latest progress from a thread of its own, so that a long chunk or set-up is not silent."""
+    if over.wait(QUIET_AT_FIRST):
+        return
+    with show_progress(title, unit="gradients") as shown:
+        while not over.is_set():
+            shown.update(round(latest[0].gradients), None, str(latest[0]))
+            over.wait(REFRESH)

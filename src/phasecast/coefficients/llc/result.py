@@ -169,6 +169,8 @@ class LLC(Measurement):
         left.axhline(middle, color="#888888", lw=0.8, ls="--", label=f"λ̂ = {show(self.estimate, self.error)}")
         left.plot(gammas[-1:], values[-1:], "o", ms=4, color=colour, mfc=fill)
         left.set_xscale("log")
+        left.minorticks_off()
+        left.set_xticks(gammas, [f"{gamma:.3g}" for gamma in gammas], rotation=30 if len(gammas) > 5 else 0)
         left.set_xlabel("localisation γ")
         left.set_ylabel("nβ E[L − L*]")
         legend(left)
