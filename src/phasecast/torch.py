@@ -111,8 +111,8 @@ def llc_trajectory(
     check_checkpoints(checkpoints)
     states = {step: _state(one) for step, one in checkpoints.items()}
     origin = on_backend(Problem(module, data, loss), chosen, device=device)
-    last = list(states.values())[-1]
-    return along(replace(origin, backend=origin.backend.moved_to(last)), states, chosen, progress)
+    last = origin.backend.moved_to(states[max(states)])
+    return along(replace(origin, backend=last), states, chosen, progress)
 
 
 def llc_components(

@@ -69,12 +69,16 @@ def of_components(
     components = groups(shapes) if components is None else components
     if not components:
         raise BadInput("there are no components", "give {label: patterns or masks}")
-    asked = {label: LLCOptions(**{**options, "only": only}) for label, only in components.items()}
+    if isinstance(problem, TorchProblem):  # a loader is read once for all components
+        from phasecast.sampling.backends.torch_data import read_examples
+
+        problem = replace(problem, data=read_examples(problem.data))
+    chosen = {label: LLCOptions(**{**options, "only": only}) for label, only in components.items()}
     for only in components.values():
         entries_that_move(only, shapes)  # refuses what fits no parameter before the first component is sampled
     results, sizes = [], []
     try:
-        for label, settings in asked.items():
+        for label, settings in chosen.items():
             sampled = on_backend(problem, settings, device=device)
             estimator = Estimator(replace(sampled, name=label), settings)
             results.append(estimator.run(progress))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from contextlib import suppress
 
 import numpy as np
 
@@ -12,27 +14,39 @@ from phasecast.sampling.backends.protocol import Backend, stream
 from phasecast.sampling.kernels.kernel import RandomKey
 
 
-def descend(backend: Backend, plan: Plan, level: Level, key: RandomKey) -> tuple[float, float]:
+class _TimeIsUp(Exception):
+    pass
+
+
+def descend(
+    backend: Backend, plan: Plan, level: Level, key: RandomKey, out_of_time: Callable[[], bool]
+) -> tuple[float, float]:
     """By how much nβL falls on a descent from w* at the γ of a level, and how many gradients that took.
 
-    It may take half of the gradients that a chain of the level has taken, so where it ends early the fall is a lower
-    bound.
+    It may take half of the gradients that a chain of the level has taken, and ends when ``out_of_time()``; where it
+    ends early the fall is a lower bound.
     """
     if plan.batch is not None:
-        return _by_cold_chain(backend, plan, level, key)
-    return _by_quasi_newton(backend, plan, level)
+        return _by_cold_chain(backend, plan, level, key, out_of_time)
+    return _by_quasi_newton(backend, plan, level, out_of_time)
 
 
-def _by_quasi_newton(backend: Backend, plan: Plan, level: Level) -> tuple[float, float]:
+def _by_quasi_newton(
+    backend: Backend, plan: Plan, level: Level, out_of_time: Callable[[], bool]
+) -> tuple[float, float]:
     from scipy.optimize import minimize
 
     policy, nbeta, gamma, centre = plan.policy, plan.nbeta, level.tuning.gamma, backend.centre_as_numpy
-    evaluations = 0
+    evaluations, fall = 0, 0.0
 
     def energy(flat: np.ndarray) -> tuple[float, np.ndarray]:
-        nonlocal evaluations
+        nonlocal evaluations, fall
+        if out_of_time():
+            raise _TimeIsUp
         evaluations += 1
         loss, slope = backend.evaluate(flat[None, :])
+        if math.isfinite(loss[0]):
+            fall = max(fall, -nbeta * float(loss[0]))
         decay = nbeta * backend.decay
         value = nbeta * loss[0] + gamma / 2 * flat @ flat + decay * (flat @ flat / 2 + flat @ centre)
         return float(value), nbeta * slope[0].astype(float) + gamma * flat + decay * (flat + centre)
@@ -40,12 +54,14 @@ def _by_quasi_newton(backend: Backend, plan: Plan, level: Level) -> tuple[float,
     affordable = int(policy.descent_share * level.gradients / level.chains)
     steps = min(max(policy.fewest_descent_steps, affordable), policy.descent_steps)
     limits = {"maxiter": steps, "maxfun": 2 * steps}
-    lowest = minimize(energy, np.zeros(backend.size), jac=True, method="L-BFGS-B", options=limits)
-    fall = -nbeta * float(backend.evaluate(lowest.x[None, :])[0][0])
-    return (max(0.0, fall) if math.isfinite(fall) else 0.0), evaluations + 1.0
+    with suppress(_TimeIsUp):
+        minimize(energy, np.zeros(backend.size), jac=True, method="L-BFGS-B", options=limits)
+    return fall, float(evaluations)
 
 
-def _by_cold_chain(backend: Backend, plan: Plan, level: Level, key: RandomKey) -> tuple[float, float]:
+def _by_cold_chain(
+    backend: Backend, plan: Plan, level: Level, key: RandomKey, out_of_time: Callable[[], bool]
+) -> tuple[float, float]:
     """Minibatches cannot be searched along a line; a chain at a very low temperature is descent with momentum.
 
     nβ and γ times c is the temperature 1/c; with the step over √c and the friction times √c it moves as before.
@@ -68,6 +84,8 @@ def _by_cold_chain(backend: Backend, plan: Plan, level: Level, key: RandomKey) -
             plan.kernel, state, frozen, stream(backend, key, "cold chunk", number), plan.chunk
         )
         losses.append(float(np.mean(observed["loss"])))
+        if out_of_time():
+            break
     # noisy gradients heat a cold chain as much as the others
-    fall = -plan.nbeta * float(np.mean(losses[-max(1, chunks // 3) :])) + policy.heated_share * level.heating
-    return (max(0.0, fall) if math.isfinite(fall) else 0.0), chunks * plan.chunk
+    fall = -plan.nbeta * float(np.mean(losses[-max(1, len(losses) // 3) :])) + policy.heated_share * level.heating
+    return (max(0.0, fall) if math.isfinite(fall) else 0.0), len(losses) * plan.chunk

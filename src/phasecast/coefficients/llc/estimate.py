@@ -26,18 +26,18 @@ from phasecast.coefficients.llc.fixed_step import bias, proceed_fixed
 from phasecast.coefficients.llc.judge import Judgement, judge_bias, judge_budget, judge_levels
 from phasecast.coefficients.llc.level import Level, LevelPhase
 from phasecast.coefficients.llc.options import LLCOptions
-from phasecast.coefficients.llc.plan import Plan, plan_for
+from phasecast.coefficients.llc.plan import Plan, localisation, plan_for
 from phasecast.coefficients.llc.policy import POLICY, LLCPolicy
 from phasecast.coefficients.llc.problems import Sampled, TorchProblem, as_problem, on_backend
 from phasecast.coefficients.llc.report import LLCProgress, ProgressOption, reporting
 from phasecast.coefficients.llc.result import LLC, Chains
-from phasecast.coefficients.llc.schedule import add_neighbour, limit, limit_of, neighbours, neville, proceed
+from phasecast.coefficients.llc.schedule import add_neighbour, goal_of, limit, limit_of, neighbours, neville, proceed
 from phasecast.coefficients.llc.storage import from_plain, to_plain
 from phasecast.core.errors import BadInput
 from phasecast.core.problem import Problem
 from phasecast.core.types import PyTree
 from phasecast.sampling import KERNELS, Fixed, Kernel
-from phasecast.sampling.backends.protocol import stream
+from phasecast.sampling.backends.protocol import Backend, stream
 from phasecast.sampling.backends.selection import Only
 from phasecast.sampling.kernels.kernel import State
 from phasecast.sampling.traces import ess
@@ -84,7 +84,7 @@ def llc(
         ``phasecast.sampling.Fixed(kernel, step_size, draws, burn_in, batch)``.
     chains: the number of chains; defaults to 8 where steps are Metropolis-adjusted, and to 4, 2 or 1 for larger models.
     target: the standard error to reach, relative to λ̂.
-    max_grads: all gradients that may be spent, over all chains.
+    max_grads: the gradients that all chains may spend together; set-up and descent come on top.
     seconds: the time after which the estimate so far is returned; None for no limit. Ctrl-C returns it at once.
     progress: whether to show progress on stderr after two seconds; or a function that gets each
         :class:`~phasecast.coefficients.llc.report.LLCProgress`.
@@ -135,11 +135,12 @@ class Estimator:
         self._fixed = options.method if isinstance(options.method, Fixed) else None
         nbeta = options.temperature(sampled.n)
         if self._fixed is not None:
-            self.plan = _fixed_plan(self._fixed, options, nbeta, policy)
+            self.plan = _fixed_plan(self.backend, self._fixed, options, nbeta, policy)
         else:
             terms = max(self.backend.rows or 0, sampled.n or 0) if self.backend.rows else 0
             self.plan = plan_for(self.backend, options, nbeta, terms, policy)
-            if start is not None and not self.plan.kernel.adjusted and len(start["position"]) == self.plan.chains:
+            fits = start is not None and len(start["position"]) == self.plan.chains and self.plan.gamma is not None
+            if fits and not self.plan.kernel.adjusted:
                 self.plan = replace(self.plan, start=start)
             if self.plan.batch is not None:
                 self.backend = self.backend.minibatched(self.plan.batch)
@@ -169,7 +170,7 @@ class Estimator:
         """Do the next chunk of work; False if there is nothing left to do."""
         if self._ended_by:
             return False
-        if self.options.seconds is not None and self.seconds > self.options.seconds and self.levels:
+        if self._out_of_time and self.levels:
             self.stop(f"the time limit of {self.options.seconds:g} s")
             return False
         seed = self.options.seed
@@ -207,6 +208,10 @@ class Estimator:
         return time.monotonic() - self._begun
 
     @property
+    def _out_of_time(self) -> bool:
+        return self.options.seconds is not None and self.seconds > self.options.seconds
+
+    @property
     def gradients(self) -> float:
         """Gradients of single chains so far, with those of the set-up and of the descent."""
         return (
@@ -232,9 +237,8 @@ class Estimator:
         level = self.levels[-1] if self.levels else None
         if level is None:
             return LLCProgress("set-up", math.nan, math.nan, math.nan, self.gradients, self.seconds, None)
-        left = None
-        if level.phase is LevelPhase.SAMPLING and level.scale > 0 and math.isfinite(level.error):
-            goal = self.plan.target * level.scale
+        left, goal = None, goal_of(self.plan, level) * level.scale
+        if level.phase is LevelPhase.SAMPLING and 0 < goal < math.inf and math.isfinite(level.error):
             left = max(0.0, (level.error / goal) ** 2 - 1) * self.seconds
         if self.options.seconds is not None:
             left = min(math.inf if left is None else left, max(0.0, self.options.seconds - self.seconds))
@@ -258,7 +262,7 @@ class Estimator:
         if self._gap != UNKNOWN or level is None:
             return False
         key = stream(self.backend, self.backend.key(self.options.seed), "descent")
-        self._gap, self._descent_gradients = descend(self.backend, self.plan, level, key)
+        self._gap, self._descent_gradients = descend(self.backend, self.plan, level, key, lambda: self._out_of_time)
         for each in self.levels:
             each.gap = self._gap
         return True
@@ -299,10 +303,12 @@ class Estimator:
                         f"λ̂ changes by {per_decade / value:.0%} per decade of nβ: there is no plateau, and λ̂ belongs "
                         f"to nβ = {plan.nbeta:.3g}"
                     )
+            if reached and error > plan.target * abs(value):
+                notes.append(f"the error of the limit is {error / abs(value):.1%} of it, more than the target")
             last, judged = levels[-1], levels
         else:
             value, error, variance, last = main.value, main.error, main.variance, main
-            judged = [level for level in levels if level is main or level.tuning.gamma > plan.gamma]
+            judged = levels[: levels.index(main) + 1]  # those beside it come after
             if main.tuning.gamma != plan.gamma:
                 notes.append(f"sampling ended at γ = {main.tuning.gamma:.3g}, before γ = {plan.gamma:.3g}")
         if plan.batch is not None:
@@ -334,7 +340,7 @@ class Estimator:
         gap = self._lowest_gap(whole)
         verdict = judge_levels(self.plan, [whole], whole.value, whole.error, gap)
         diagnostics = {"gap": gap}
-        if len(self.levels) > 1 and self.levels[1].steps:
+        if len(self.levels) > 1 and self.levels[1].phase is LevelPhase.DONE:
             shift, shift_error = bias(whole, self.levels[1])
             of_step = judge_bias(self.plan, whole.value, shift, shift_error)
             diagnostics |= {"bias": shift, "bias_error": shift_error}
@@ -387,13 +393,13 @@ class Estimator:
         )
 
 
-def _fixed_plan(fixed: Fixed, options: LLCOptions, nbeta: float, policy: LLCPolicy) -> Plan:
+def _fixed_plan(backend: Backend, fixed: Fixed, options: LLCOptions, nbeta: float, policy: LLCPolicy) -> Plan:
     """The settings of a paper, which are not tuned."""
-    if options.gamma is None or options.gamma == "limit":
-        cause = f"{fixed.kernel} with a fixed step cannot choose γ"
-        raise BadInput(cause, "give gamma, or sampler='auto'")
+    gamma = localisation(backend.centre_as_numpy, options.radius) if options.gamma is None else options.gamma
+    if gamma is None or gamma == "limit":
+        raise BadInput(f"{fixed.kernel} with a fixed step cannot extrapolate to γ = 0", "give gamma, or sampler='auto'")
     chains = options.chains or policy.adjusted_chains
-    return Plan(nbeta, options.gamma, chains, math.inf, math.inf, KERNELS[fixed.kernel](), policy)
+    return Plan(nbeta, gamma, chains, math.inf, math.inf, KERNELS[fixed.kernel](), policy)
 
 
 def _curve(levels: list[Level]) -> np.ndarray:

@@ -102,6 +102,8 @@ def _judge_stein(plan: Plan, last: Level, verdict: Judgement) -> None:
     """Stein's identity: nβ E[u·∇L] + γ E|u|² is d for the target."""
     policy = plan.policy
     stein, error = last.stein
+    stein -= 2 * policy.heated_share * last.heating  # what noisy gradients add to it
+    error = math.hypot(error, 2 * policy.heated_width * last.heating)
     z = stein / error if error else 0.0
     if abs(z) > policy.large_stein and abs(stein) > policy.small_stein * last.size:
         sentence = f"Stein's identity is off by {stein:.3g} ({abs(z):.1f} standard errors)"

@@ -133,7 +133,8 @@ class Level:
     """Chains at one γ.
 
     ``next_look`` is the number of steps after which the error of λ̂ is looked at, ``noise`` the trace of the covariance
-    of the gradient on minibatches, from so many ``noise_looks``, ``gap`` by how much descent from w* lowers nβL.
+    of the gradient on minibatches and ``loss_noise`` the variance of their losses, from so many ``noise_looks``, and
+    ``gap`` by how much descent from w* lowers nβL.
     """
 
     tuning: Tuning
@@ -148,6 +149,7 @@ class Level:
     chunks: int = 0
     gradients: float = 0.0
     noise: float = 0.0
+    loss_noise: float = 0.0
     noise_looks: int = 0
     gap: float = 0.0
 
@@ -216,13 +218,8 @@ class Level:
 
     @property
     def variance(self) -> float:
-        """(nβ)² Var L; between neighbouring draws on minibatches, whose noise is independent."""
-        loss = self.record.loss
-        variance = loss.variance
-        if self.noise_looks and len(loss.draws) > 2:
-            centred = loss.draws - loss.draws.mean()
-            variance = float(np.mean(centred[1:] * centred[:-1]))
-        return self.tuning.nbeta**2 * variance
+        """(nβ)² Var L, without the variance of the loss between minibatches."""
+        return self.tuning.nbeta**2 * max(0.0, self.record.loss.variance - self.loss_noise)
 
     @property
     def stein(self) -> tuple[float, float]:
@@ -386,15 +383,18 @@ def _cooled(plan: Plan, level: Level) -> bool:
 def _measure_noise(backend: Backend, plan: Plan, level: Level, key: RandomKey) -> None:
     """tr C from pairs of minibatches where the chains are; forgotten during warm-up, averaged while sampling."""
     if level.phase is LevelPhase.WARM_UP:
-        level.noise, level.noise_looks = 0.0, 0
-    for look in range(plan.policy.noise_looks):
-        names = ("noise", level.chunks, 2 * look)
-        one = _gradient(backend, plan, level, level.state["position"], stream(backend, key, *names))
-        other = _gradient(backend, plan, level, level.state["position"], stream(backend, key, *names, 1))
-        traced = float(np.mean(np.sum((one - other).astype(float) ** 2, axis=1)) / 2)
-        level.noise = (level.noise * level.noise_looks + traced) / (level.noise_looks + 1)
-        level.noise_looks += 1
-        level.gradients += 2 * level.chains
+        level.noise, level.loss_noise, level.noise_looks = 0.0, 0.0, 0
+    position, looks = backend.array(np.asarray(level.state["position"])), level.noise_looks
+    names = ("noise", level.chunks)
+    one, other = (
+        backend.init(plan.kernel, position, level.tuning, stream(backend, key, *names, number)) for number in range(2)
+    )
+    apart = np.asarray(one["gradient"], dtype=float) - np.asarray(other["gradient"], dtype=float)
+    losses = np.asarray(one["loss"], dtype=float) - np.asarray(other["loss"], dtype=float)
+    level.noise = (level.noise * looks + float(np.mean(np.sum(apart**2, axis=1))) / 2) / (looks + 1)
+    level.loss_noise = (level.loss_noise * looks + float(np.mean(losses**2)) / 2) / (looks + 1)
+    level.noise_looks += 1
+    level.gradients += 2 * level.chains
 
 
 def _gradient(backend: Backend, plan: Plan, level: Level, offsets: Array, key: RandomKey) -> np.ndarray:

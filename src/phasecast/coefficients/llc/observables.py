@@ -549,5 +549,9 @@ def _judged(
         )
     apart = rhat(loss)
     warnings = [f"R-hat of the loss is {apart:.3f}: raise draws"] if apart > policy.largest_rhat else []
+    heating = result.diagnostics.get("bias_bound", 0.0)
+    if heating:
+        share = heating / max(abs(float(result.estimate)), heating)
+        warnings.append(f"minibatches heat these chains by up to {share:.0%} of λ̂, and covariances grow with it")
     status = Status.REFUSED if refusals else Status.WARNING if warnings else Status.OK
     return status, (*refusals, *warnings)

@@ -55,7 +55,7 @@ def plan_for(backend: Backend, options: LLCOptions, nbeta: float, terms: int, po
     size, kernel = backend.size, options.method
     assert not isinstance(kernel, Fixed)
     work = size * terms
-    batched = kernel is None and work > policy.largest_full_work and gamma is not None
+    batched = kernel is None and work > policy.largest_full_work and gamma is not None and backend.separable
     if kernel is None:
         small = size <= policy.largest_adjusted and work <= policy.cheap_work and not batched
         kernel = KERNELS["hmc" if small else "langevin"]()

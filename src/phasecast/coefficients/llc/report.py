@@ -31,7 +31,7 @@ class LLCProgress:
             known = math.isfinite(self.error)
             parts.append(f"λ̂ = {show(self.estimate, self.error) if known else format(self.estimate, '.3g')}")
         if self.seconds_left is not None:
-            parts.append(f"at most {duration(self.seconds_left)} left")
+            parts.append(f"about {duration(self.seconds_left)} left")
         return ", ".join(parts)
 
 

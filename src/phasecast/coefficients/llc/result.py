@@ -37,7 +37,8 @@ class LLC(Measurement):
     ``value_min`` is λ̂ against the minimum that descent from w* reaches. ``value_var`` is (nβ)² Var L, which differs
     from λ̂ by dλ̂/d log nβ. ``gamma`` is the γ that λ̂ belongs to, 0 for the limit γ → 0, and ``radius`` the root
     of the mean |w − w*|² there over |w*|. ``terms`` says what n counts. ``curve`` has a row (γ, λ̂(γ), error, value_var)
-    for each γ that was sampled, ``traces`` the draws of nβ(L − L*) and of |w − w*|² at ``gamma``, (draws, chains).
+    for each γ that was sampled, ``traces`` the draws of nβ(L − L*) and of |w − w*|² at ``gamma``, or at
+    the smallest γ where that is 0, (draws, chains).
     ``stein`` is nβE[(w − w*)·∇L] + γE|w − w*|² − d in standard errors, ``divergences`` a share of the steps, and the
     cost is in ``gradients`` of single chains and in ``seconds``. ``chains`` is where they stopped, in the object that
     ``llc`` returned.
@@ -78,7 +79,7 @@ class LLC(Measurement):
         curve = [
             dict(zip(("gamma", "value", "error", "value_var"), map(_number, row), strict=True)) for row in self.curve
         ]
-        return {**super().plain(), **own, "curve": curve}
+        return {**super().plain(), **own, "terms": self.terms, "curve": curve}
 
     def sample_losses(self, row_losses: Callable[..., Any], draws: int = 100, thin: int = 10) -> np.ndarray:
         """The loss of every row of the data at ``draws`` further states of the chains: (draws, chains, rows).
@@ -151,7 +152,7 @@ class LLC(Measurement):
         import xarray as xr
 
         draws = {name: (("chain", "draw"), values.T) for name, values in self.traces.items()}
-        stats = {"gamma": self.curve[-1, 0], "nbeta": self.nbeta, "acceptance": self.acceptance}
+        stats = {"gamma": self.gamma or self.curve[-1, 0], "nbeta": self.nbeta, "acceptance": self.acceptance}
         return xr.DataTree.from_dict({"posterior": xr.Dataset(draws), "sample_stats": xr.Dataset(stats)})
 
     def figure(self) -> Figure:
@@ -167,7 +168,8 @@ class LLC(Measurement):
         middle, width = float(np.asarray(self.estimate)), float(np.nan_to_num(self.error, posinf=0.0))
         left.axhspan(middle - width, middle + width, color="#888888", alpha=0.15, lw=0)
         left.axhline(middle, color="#888888", lw=0.8, ls="--", label=f"λ̂ = {show(self.estimate, self.error)}")
-        left.plot(gammas[-1:], values[-1:], "o", ms=4, color=colour, mfc=fill)
+        here = gammas == (self.gamma or gammas[-1])
+        left.plot(gammas[here], values[here], "o", ms=4, color=colour, mfc=fill)
         left.set_xscale("log")
         left.minorticks_off()
         left.set_xticks(gammas, [f"{gamma:.3g}" for gamma in gammas], rotation=30 if len(gammas) > 5 else 0)
@@ -187,7 +189,7 @@ class LLC(Measurement):
         localisation = f"γ = {self.gamma:.4g}" if self.gamma else "the limit γ → 0"
         reach = f", |w − w*| = {self.radius:.2g} |w*|" if np.isfinite(self.radius) and self.gamma else ""
         chains = self.traces["excess"].shape[1]
-        not_minimum = self.value_min - self.estimate > 0.02 * abs(self.value_min)  # POLICY.small_gap, as the warning
+        not_minimum = self.value_min - self.estimate > self.policy.get("small_gap", 0.0) * abs(self.value_min)
         return [
             *super()._rows(),
             *([("above the minimum", f"{self.value_min:.4g} (value_min)")] if not_minimum else []),

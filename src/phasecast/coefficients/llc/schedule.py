@@ -34,7 +34,7 @@ def proceed(backend: Backend, plan: Plan, levels: list[Level], seed: int) -> boo
         level = schedule[-1]
         level_key = stream(backend, own_key, "level", len(schedule) - 1)
         left = plan.budget - (spent - level.gradients)
-        advance(backend, plan, level, level_key, _goal(plan, level, second), left)
+        advance(backend, plan, level, level_key, goal_of(plan, level), left)
         share = plan.policy.level_share * left
         if plan.gamma is None and level.phase is LevelPhase.SAMPLING and level.gradients > share:
             level.phase = LevelPhase.DONE  # one level among several: its error is what it is
@@ -75,9 +75,9 @@ def add_neighbour(backend: Backend, plan: Plan, levels: list[Level], gamma: floa
     levels.append(at_next_gamma(backend, plan, levels[-1], gamma, key))
 
 
-def _goal(plan: Plan, level: Level, second: bool) -> float:
+def goal_of(plan: Plan, level: Level) -> float:
     """The relative standard error that a level needs."""
-    policy = plan.policy
+    policy, second = plan.policy, level.tuning.nbeta < plan.nbeta
     if plan.gamma is not None:
         return plan.target if level.tuning.gamma == plan.gamma else max(policy.curve_goal, plan.target)
     small = level.size <= policy.largest_adjusted

@@ -12,6 +12,7 @@ import numpy as np
 from phasecast.coefficients.llc.estimate import Estimator
 from phasecast.coefficients.llc.options import LLCKeywords, LLCOptions
 from phasecast.coefficients.llc.problems import as_problem, on_backend
+from phasecast.coefficients.llc.report import ProgressOption
 from phasecast.coefficients.llc.result import LLC
 from phasecast.core.errors import BadInput
 from phasecast.core.problem import Problem
@@ -29,6 +30,7 @@ def llc_sweep(
     *,
     nbetas: Sequence[float],
     gammas: Sequence[float],
+    progress: ProgressOption = True,
     **options: Unpack[LLCKeywords],
 ) -> LLCSweep:
     """λ̂ at every pair of nβ and γ; the other options are those of :func:`phasecast.llc`."""
@@ -41,7 +43,11 @@ def llc_sweep(
     sampled = on_backend(as_problem(loss, params, data, settings.n), settings)
 
     def at(nbeta: float, gamma: float) -> LLC:
-        return Estimator(sampled, LLCOptions(**{**options, "nbeta": nbeta, "gamma": gamma})).run()
+        estimator = Estimator(sampled, LLCOptions(**{**options, "nbeta": nbeta, "gamma": gamma}))
+        result = estimator.run(progress)
+        if estimator.interrupted:
+            raise KeyboardInterrupt
+        return result
 
     rows = tuple(tuple(at(nbeta, gamma) for gamma in gammas) for nbeta in nbetas)
     return LLCSweep(tuple(nbetas), tuple(gammas), rows)

@@ -16,7 +16,7 @@ from phasecast.coefficients.llc.report import ProgressOption
 from phasecast.coefficients.llc.result import LLC
 from phasecast.coefficients.llc.sweep import drawable
 from phasecast.core.errors import BadInput
-from phasecast.core.results import Status
+from phasecast.core.results import Status, show
 from phasecast.core.types import PyTree
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def llc_trajectory(
     """
     chosen = LLCOptions(**options)
     check_checkpoints(checkpoints)
-    last = list(checkpoints.values())[-1]
+    last = checkpoints[max(checkpoints)]
     return along(on_backend(as_problem(loss, last, data, chosen.n), chosen), checkpoints, chosen, progress)
 
 
@@ -49,6 +49,7 @@ def along(
     sampled: Sampled, checkpoints: Mapping[float, PyTree], options: LLCOptions, progress: ProgressOption = True
 ) -> LLCTrajectory:
     """λ̂ of a problem at each checkpoint; ``sampled`` is at the last one."""
+    checkpoints = dict(sorted(checkpoints.items()))
     options = with_common_gamma(sampled.backend.centre_as_numpy, options)
     steps, results, losses, start = [], [], [], None
     try:
@@ -58,7 +59,7 @@ def along(
             results.append(estimator.run(progress))
             steps.append(step)
             losses.append(backend.loss_at_centre)
-            start = estimator.last_state
+            start = estimator.last_state if results[-1].status is not Status.REFUSED else None
             if estimator.interrupted:
                 break
     except KeyboardInterrupt:
@@ -89,11 +90,30 @@ class LLCTrajectory:
     results: tuple[LLC, ...]
     losses: tuple[float, ...] = ()
 
+    def __str__(self) -> str:
+        rows = [
+            f"  {step:<10g} {loss:10.4g}  {show(one.estimate, one.error):>18s}  {one.value_min:10.4g}  {one.status}"
+            for step, loss, one in zip(self.steps, self.losses, self.results, strict=True)
+        ]
+        head = f"  {'step':10s} {'loss':>10s}  {'λ̂':>18s}  {'value_min':>10s}  status"
+        return "\n".join(["λ̂ along a training", head, *rows, *(f"  {one}" for one in self.transitions())])
+
+    def plain(self) -> list[dict[str, Any]]:
+        """For other programs: one object per checkpoint."""
+        return [
+            {"step": step, "loss": loss, **one.plain()}
+            for step, loss, one in zip(self.steps, self.losses, self.results, strict=True)
+        ]
+
     def transitions(self) -> list[LLCTransition]:
         """Where λ̂ changes between neighbouring checkpoints by more than its errors: see :class:`LLCTransition`."""
         from phasecast.coefficients.llc.transitions import transitions
 
-        return transitions(self.steps, [(float(one.estimate), float(one.error)) for one in self.results])
+        sure = [
+            (step, one) for step, one in zip(self.steps, self.results, strict=True) if one.status is not Status.REFUSED
+        ]
+        values = [(float(one.estimate), float(one.error)) for _, one in sure]
+        return transitions([step for step, _ in sure], values)
 
     def figure(self, **curves: Sequence[float]) -> Figure:
         """λ̂ over training under the loss; hollow points are refused, bands are transitions.

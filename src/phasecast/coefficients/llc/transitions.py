@@ -41,7 +41,7 @@ def transitions(steps: Sequence[float], values: Sequence[tuple[float, float]]) -
         return []
     heights = [value for _, value, _ in known]
     smallest = LARGE * (max(heights) - min(heights))
-    signs = [_sign(one, other, smallest / 2) for one, other in pairwise(known)]
+    signs = [_sign(one, other) for one, other in pairwise(known)]
     found, begin = [], 0
     while begin < len(signs):
         end = begin
@@ -56,10 +56,10 @@ def transitions(steps: Sequence[float], values: Sequence[tuple[float, float]]) -
     return found
 
 
-def _sign(one: tuple[float, float, float], other: tuple[float, float, float], smallest: float) -> int:
-    """Whether λ̂ rises (1), falls (−1) or stays (0) from one checkpoint to the next."""
+def _sign(one: tuple[float, float, float], other: tuple[float, float, float]) -> int:
+    """Whether λ̂ rises (1), falls (−1) or stays (0) from one checkpoint to the next, by two errors."""
     change, error = other[1] - one[1], math.hypot(one[2], other[2])
-    return 0 if abs(change) <= max(2 * error, smallest) else int(math.copysign(1, change))
+    return 0 if abs(change) <= 2 * error else int(math.copysign(1, change))
 
 
 def _crossing(points: Sequence[tuple[float, float, float]], height: float) -> float:

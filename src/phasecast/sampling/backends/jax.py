@@ -25,6 +25,8 @@ from phasecast.sampling.kernels.kernel import Array, Kernel, State, Tuning, dot,
 
 OPS = JaxOps()
 
+SAME = 1e-4  # relative difference of losses that rounding in float32 explains, with room
+
 
 class Place(NamedTuple):
     """w*: all parameters, those that move as one vector, the loss there, its gradient for anchored minibatches, and the
@@ -90,12 +92,11 @@ class _Program:
             table = losses = None
             if self.batch is not None and self.batch.table:
                 table = jnp.asarray(batches(self.rows or 0, self.batch.rows))
-                losses = jax.jit(lambda table: jax.lax.map(lambda chosen: self._some_loss(arrays, chosen), table))(
-                    table
-                )
+                losses = self.table_losses(arrays, table)
             return Place(arrays, centre, jnp.asarray(lowest), slope, table, losses)
 
-    def _some_loss(self, leaves: list[Array], chosen: Array) -> Array:
+    def loss_of(self, leaves: list[Array], chosen: Array | slice) -> Array:
+        """The loss of some rows at w*."""
         some = jax.tree.map(lambda leaf: leaf[chosen], self.data)
         return self.mean_loss(leaves, jnp.zeros(self.size, self.real), some)
 
@@ -175,6 +176,15 @@ class _Program:
         return jax.jit(rows, static_argnames=("row_losses",))
 
     @cached_property
+    def table_losses(self) -> Callable[..., Array]:
+        return jax.jit(lambda leaves, table: jax.lax.map(lambda chosen: self.loss_of(leaves, chosen), table))
+
+    @cached_property
+    def batched(self) -> dict[int, _Program]:
+        """The same on minibatches, by their size: compiled once for all checkpoints."""
+        return {}
+
+    @cached_property
     def everywhere(self) -> Callable[..., tuple[Array, Array]]:
         return jax.jit(lambda place, offsets: self.evaluate(place, offsets, None))
 
@@ -238,6 +248,19 @@ class JaxBackend:
         return self._program.decay
 
     @property
+    def separable(self) -> bool:
+        """Whether the loss of all rows is the mean of those of two halves, to rounding."""
+        program, leaves = self._program, jax.tree.leaves(self._program.data)
+        rows = program.rows or 0
+        if rows < 2 or any(not np.ndim(leaf) or len(leaf) != rows for leaf in leaves):
+            return False
+        half = rows // 2
+        with self.precision():
+            first, second = (program.loss_of(self._place.leaves, slice(*part)) for part in ((0, half), (half, rows)))
+            joined = (half * float(first) + (rows - half) * float(second)) / rows
+        return abs(joined - self.loss_at_centre) <= SAME * max(abs(self.loss_at_centre), abs(joined))
+
+    @property
     def double(self) -> bool:
         return self._program.double
 
@@ -261,9 +284,10 @@ class JaxBackend:
 
     def minibatched(self, batch: int) -> JaxBackend:
         """The same with gradients of about so many rows, from a table of batches."""
-        return JaxBackend(
-            replace(self._program, batch=Minibatch(batch, anchored=False, table=True)), self._place.leaves
-        )
+        programs = self._program.batched
+        if batch not in programs:
+            programs[batch] = replace(self._program, batch=Minibatch(batch, anchored=False, table=True))
+        return JaxBackend(programs[batch], self._place.leaves)
 
     def __getstate__(self) -> dict[str, Any]:
         lost = NotPickled("what JAX compiled, and numbers in float64, stay in their process")

@@ -29,7 +29,7 @@ from phasecast.sampling.backends.torch_module import (
     uncompiled,
 )
 from phasecast.sampling.backends.torch_ops import TorchOps, fold, generator
-from phasecast.sampling.backends.torch_probe import FORWARD, Probe, look
+from phasecast.sampling.backends.torch_probe import FORWARD, Kind, Probe, look
 from phasecast.sampling.kernels.kernel import Array, Kernel, State, Tuning, dot, localised
 
 __all__ = ["SequentialChains", "TorchBackend", "torch_backend"]
@@ -155,6 +155,11 @@ class TorchBackend:
     @property
     def rows(self) -> int | None:
         return None if self._loss.data is None else len(self._loss.data[0])
+
+    @property
+    def separable(self) -> bool:
+        """Whether the loss of all rows follows from those of parts of them."""
+        return self._loss.data is not None and self.probe.kind is not Kind.WHOLE
 
     @property
     def double(self) -> bool:

@@ -81,7 +81,15 @@ class Gradients:
     def of_rows(self, centre: Tensor, positions: Tensor, chosen: Tensor) -> Pair:
         """Estimates of L and ∇L at offsets (chains, size) by the rows ``chosen`` (chains, batch) for each chain; where
         there are more offsets than rows chosen, the rows serve again."""
-        turn, _ = self._turn_and_block(len(positions), chosen.shape[1])
+        turn, block = self._turn_and_block(len(positions), chosen.shape[1])
+        if block < chosen.shape[1]:
+            shares = [some.shape[1] / chosen.shape[1] for some in chosen.split(block, dim=1)]
+            pairs = [self.of_rows(centre, positions, some) for some in chosen.split(block, dim=1)]
+            value, slope = (
+                sum(share * part for share, part in zip(shares, parts, strict=True))
+                for parts in zip(*pairs, strict=True)
+            )
+            return torch.as_tensor(value), torch.as_tensor(slope)
         again = len(positions) // len(chosen)
         some = tuple(part.view(*chosen.shape, *part.shape[1:]) for part in self.loss.chosen(chosen.reshape(-1)))
         some = tuple(torch.cat([part] * again) for part in some) if again > 1 else some
@@ -96,8 +104,14 @@ class Gradients:
     def values_of_rows(self, place: Tensor, table: Tensor) -> Tensor:
         """Estimates of L at one place by each row of a table (batches, rows)."""
         with torch.no_grad():
-            values = [self.loss.number(place, self.loss.chosen(chosen)) for chosen in table]
-        return torch.tensor(values, dtype=self.loss.dtype, device=table.device) * self._scale(table)
+            _, block = self._turn_and_block(1, table.shape[1])
+            parts = table.split(block, dim=1)
+            values = [[self.loss.number(place, self.loss.chosen(chosen)) for chosen in part] for part in parts]
+            scaled = [
+                part.shape[1] / table.shape[1] * self._scale(part).cpu() * torch.tensor(of_part, dtype=torch.float64)
+                for part, of_part in zip(parts, values, strict=True)
+            ]
+        return torch.stack(scaled).sum(0).to(table.device, self.loss.dtype)
 
     def _scale(self, chosen: Tensor) -> Tensor:
         """What the losses of batches (batches, rows) are multiplied by to stand for all rows."""

@@ -25,6 +25,7 @@ from phasecast.lab.tables import Table
 if TYPE_CHECKING:
     import xarray as xr
 
+    from phasecast.coefficients.llc.estimate import Estimator
     from phasecast.coefficients.llc.problems import TorchProblem
     from phasecast.coefficients.llc.result import LLC
     from phasecast.core.problem import Problem
@@ -32,7 +33,10 @@ if TYPE_CHECKING:
 STATUSES = (Status.OK, Status.WARNING, Status.REFUSED)
 LONGEST_REASONS = 2000  # bytes of a row that hold the reasons: about ten of them
 DRAWS = 256  # kept of each chain, for figures and ArviZ
-NUMBERS = ("value", "error", "value_min", "value_var", "rhat", "ess", "acceptance", "divergences", "stein", "gradients")
+NUMBERS = (
+    "value", "error", "value_min", "value_var", "gamma", "radius", "nbeta", "rhat", "ess", "acceptance", "divergences",
+    "stein", "gradients",
+)  # fmt: skip
 
 
 class LocalCoefficient(Spec, LLCOptions):
@@ -82,10 +86,15 @@ def work(spec: LocalCoefficient, state: Any) -> Iterator[Chunk]:
             yield Chunk(now, {}, done, None, metric)
         measured = estimator.conclude()
         done += 1
-        state = {"index": index + 1, "done": done, "estimator": {}, "start": estimator.last_state or {}}
+        state = {"index": index + 1, "done": done, "estimator": {}, "start": _start_of_next(estimator, measured)}
         metric = ("λ̂", float(np.asarray(measured.estimate)))
         row = _row(measured, spec, sampled.backend.loss_at_centre)
         yield Chunk(state, {"llc": row}, done, done if index + 1 == total else None, metric)
+
+
+def _start_of_next(estimator: Estimator, measured: LLC) -> dict[str, Any]:
+    """Where chains of the next checkpoint begin: where these ended, unless they were lost."""
+    return {} if measured.status is Status.REFUSED else estimator.last_state or {}
 
 
 def _weights(path: str, problem: Problem | TorchProblem) -> Any:

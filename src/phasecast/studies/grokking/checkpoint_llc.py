@@ -45,4 +45,7 @@ class CheckpointLLC:
                 self.data,
                 precision=self.precision,
             )
-        return Estimator(Sampled(self._backend.moved_to(params), len(self.data[1]), ""), options).run()
+        estimator = Estimator(Sampled(self._backend.moved_to(params), len(self.data[1]), ""), options)
+        while estimator.advance():  # Ctrl-C ends the run, which resumes to the same bits
+            pass
+        return estimator.conclude()
