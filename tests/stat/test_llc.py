@@ -194,7 +194,7 @@ def test_a_training_time_l2_is_sampled_and_not_counted():
     found = pc.llc(lambda w: ((w - 1) ** 2).sum() / 2, np.full(4, 0.5), nbeta=1000, gamma=1.0, prior=1.0, target=0.1)
     assert found.status is Status.OK
     assert within(found, 4 * 1000 / (2 * 2001))
-    without = pc.llc(lambda w: ((w - 1) ** 2).sum() / 2, np.full(4, 0.5), nbeta=1000, gamma=1.0, max_grads=1e5)
+    without = pc.llc(lambda w: ((w - 1) ** 2).sum() / 2, np.full(4, 0.5), nbeta=1000, gamma=1.0)
     assert without.status is Status.WARNING
     assert without.value < -400
     assert "not a minimum" in without.reasons[0]
@@ -225,7 +225,7 @@ def test_a_sweep_and_a_trajectory_draw_what_they_found():
     assert values[0] > values[1]
     assert swept.plot().axes
     path = pc.llc_trajectory({0: np.ones(2), 10: np.zeros(2)}, bowl, nbeta=100.0, gamma=1.0, target=0.05)
-    assert [result.status for result in path.results] == [Status.REFUSED, Status.OK]
+    assert [result.status for result in path.results] == [Status.WARNING, Status.OK]
     assert path.plot().axes
     assert path.results[1].plot().axes
     assert set(path.results[1].datatree()["posterior"].data_vars) == {"excess", "radius"}

@@ -37,26 +37,26 @@ def _by_quasi_newton(
     from scipy.optimize import minimize
 
     policy, nbeta, gamma, centre = plan.policy, plan.nbeta, level.tuning.gamma, backend.centre_as_numpy
-    evaluations, fall = 0, 0.0
+    evaluations, lowest, fall = 0, 0.0, 0.0
 
     def energy(flat: np.ndarray) -> tuple[float, np.ndarray]:
-        nonlocal evaluations, fall
+        nonlocal evaluations, lowest, fall
         if out_of_time():
             raise _TimeIsUp
         evaluations += 1
         loss, slope = backend.evaluate(flat[None, :])
-        if math.isfinite(loss[0]):
-            fall = max(fall, -nbeta * float(loss[0]))
         decay = nbeta * backend.decay
-        value = nbeta * loss[0] + gamma / 2 * flat @ flat + decay * (flat @ flat / 2 + flat @ centre)
-        return float(value), nbeta * slope[0].astype(float) + gamma * flat + decay * (flat + centre)
+        value = float(nbeta * loss[0] + gamma / 2 * flat @ flat + decay * (flat @ flat / 2 + flat @ centre))
+        if value < lowest:
+            lowest, fall = value, -nbeta * float(loss[0])
+        return value, nbeta * slope[0].astype(float) + gamma * flat + decay * (flat + centre)
 
     affordable = int(policy.descent_share * level.gradients / level.chains)
     steps = min(max(policy.fewest_descent_steps, affordable), policy.descent_steps)
     limits = {"maxiter": steps, "maxfun": 2 * steps}
     with suppress(_TimeIsUp):
         minimize(energy, np.zeros(backend.size), jac=True, method="L-BFGS-B", options=limits)
-    return fall, float(evaluations)
+    return max(0.0, fall), float(evaluations)
 
 
 def _by_cold_chain(

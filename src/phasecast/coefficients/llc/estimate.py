@@ -324,7 +324,7 @@ class Estimator:
         if self._gap == UNKNOWN:
             return math.nan
         draws = level.record.loss.draws
-        exact = self.plan.batch is None and self.options.minibatch is None and len(draws)
+        exact = not (self.plan.batch or self.options.minibatch or self.backend.decay) and len(draws)
         return max(self._gap, -self.plan.nbeta * float(draws.min())) if exact else self._gap
 
     def _with_approach(self, lower: float, lower_error: float, value: float, error: float) -> float:
