@@ -176,8 +176,7 @@ class Estimator:
         seed = self.options.seed
         if self._fixed is not None:
             return proceed_fixed(self.backend, self.plan, self._fixed, self.levels, seed) or self._descend()
-        warm = self.levels and self.levels[-1].phase is LevelPhase.SAMPLING
-        if warm and self.levels[-1].tuning.gamma == self.plan.gamma and self._descend():
+        if self._ready_to_descend and self._descend():
             return True
         return proceed(self.backend, self.plan, self.levels, seed) or self._descend() or self._beside()
 
@@ -256,6 +255,15 @@ class Estimator:
         at_gamma = [level for level in self.levels if level.tuning.gamma == self.plan.gamma]
         return at_gamma[0] if at_gamma else self.levels[-1] if self.levels else None
 
+    @property
+    def _ready_to_descend(self) -> bool:
+        """Whether the step is known; on minibatches already in warm-up, because it may be longer where λ̂ is larger."""
+        level = self.levels[-1] if self.levels else None
+        if level is None or level.tuning.gamma != self.plan.gamma:
+            return False
+        settled = level.gradients > 2 * self.plan.policy.short_chunk_gradients * level.chains
+        return level.phase is LevelPhase.SAMPLING or (self.plan.batch is not None and settled)
+
     def _descend(self) -> bool:
         """The one descent from w*, once; whether it was done now."""
         level = self._main
@@ -308,6 +316,8 @@ class Estimator:
             last, judged = levels[-1], levels
         else:
             value, error, variance, last = main.value, main.error, main.variance, main
+            if main.phase is LevelPhase.COLD:
+                value, error = main.provisional or (value, error)
             judged = levels[: levels.index(main) + 1]  # those beside it come after
             if main.tuning.gamma != plan.gamma:
                 notes.append(f"sampling ended at γ = {main.tuning.gamma:.3g}, before γ = {plan.gamma:.3g}")

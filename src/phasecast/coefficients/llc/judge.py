@@ -49,9 +49,11 @@ def judge_levels(plan: Plan, levels: list[Level], value: float, error: float, ga
         verdict.warnings.append(
             f"w* is not a minimum (descent lowers nβL by {gap:.3g}): λ̂ is relative to L(w*), value_min to the minimum"
         )
-    for level in levels:
-        verdict.refusals += _against_level(plan, level) if level.steps else []
-    _judge_stein(plan, levels[-1], verdict)
+    warm = [level for level in levels if level.steps and level.warmed_up]
+    for level in warm:
+        verdict.refusals += _against_level(plan, level)
+    if warm:
+        _judge_stein(plan, warm[-1], verdict)
     return verdict
 
 
@@ -70,11 +72,12 @@ def judge_budget(plan: Plan, last: Level, scale: float, error: float, cause: str
     """Whether sampling ended too early, and why: ``cause`` names what ended it, ``scale`` is the size of λ̂."""
     verdict, policy = Judgement(), plan.policy
     if last.phase in (LevelPhase.SPENT, LevelPhase.COLD):
-        still_warm = "" if last.warmed_up else " while the chains were still warming up"
+        cold = last.phase is LevelPhase.COLD
+        still_warm = ", while the chains were still warming up: the error holds how far they moved last" if cold else ""
         reason = f"{cause} ended sampling at an error of {error:.2g}{still_warm}"
-        close = error <= policy.unfinished_error * plan.target * scale and last.warmed_up
-        enough = close and last.steps >= policy.unfinished_steps
-        (verdict.warnings if enough else verdict.refusals).append(reason)
+        close = error <= policy.unfinished_error * plan.target * scale
+        enough = last.provisional is not None if cold else last.steps >= policy.unfinished_steps
+        (verdict.warnings if close and enough else verdict.refusals).append(reason)
     return verdict
 
 
@@ -90,10 +93,11 @@ def _against_level(plan: Plan, level: Level) -> list[str]:
         if level.divergent_share > policy.most_divergent:
             refusals.append(f"{level.divergent_share:.2%} of the steps diverge {where}: use a larger γ")
     elif len(record.radius.means) >= policy.fewest_drift_bins:
-        for name, trace in (("|w − w*|²", record.radius), ("the loss", record.loss)):
+        traces = (("|w − w*|²", record.radius, record.radius.mean), ("the loss", record.loss, level.scale / plan.nbeta))
+        for name, trace, size in traces:
             moved, error = drift(trace.means)
-            if abs(moved) > max(policy.drift_errors * error, policy.drift_share * abs(trace.mean)):
-                share = moved / abs(trace.mean)
+            if abs(moved) > max(policy.drift_errors * error, policy.drift_share * size):
+                share = moved / size
                 refusals.append(f"{name} still drifts by {share:.1%} {where}: allow more time with seconds")
     return refusals
 

@@ -204,6 +204,14 @@ class Level:
         return math.hypot(self.tuning.nbeta * max(errors), POLICY.heated_width * self.heating)
 
     @property
+    def provisional(self) -> tuple[float, float] | None:
+        """λ̂ of the last window of warm-up, its error with how far it is from the one before; None without two."""
+        if len(self.warm_up.windows) < 2:
+            return None
+        (before, *_), (last, error, *_) = self.warm_up.windows[-2:]
+        return last, math.hypot(error, last - before)
+
+    @property
     def scale(self) -> float:
         """The size of λ̂, also where it is relative to a w* that is not a minimum."""
         return max(abs(self.value), abs(self.value + self.gap))
@@ -361,21 +369,22 @@ def _stands_still(level: Level, policy: LLCPolicy) -> bool:
     noise = 2 * math.sqrt(2 / (level.size * level.chains))
     return (
         abs(radius / radius_before - 1) < policy.still + noise
-        and abs(loss - loss_before)
-        < max((policy.still + noise) * abs(loss_before), 2 * math.hypot(error, error_before))
+        and abs(loss - loss_before) < max((policy.still + noise) * level.scale, 2 * math.hypot(error, error_before))
         and abs(stein) < (policy.still + noise) * level.size + level.heating * 2
     )
 
 
 def _cooled(plan: Plan, level: Level) -> bool:
-    """Whether the noise of minibatches adds little enough to λ̂; shortens the step where it does not."""
+    """Whether the noise of minibatches adds little enough to λ̂; otherwise the step gets shorter, or longer again."""
     if plan.batch is None:
         return True
     policy, warm_up = plan.policy, level.warm_up
     most = policy.heated_targets * plan.target * max(level.scale, math.sqrt(max(0.0, level.variance)))
-    if level.heating <= most or warm_up.shrink <= policy.smallest_shrink:
+    needless = level.heating < most / 4 and warm_up.shrink < 1
+    if not needless and (level.heating <= most or warm_up.shrink <= policy.smallest_shrink):
         return True
-    warm_up.shrink = max(policy.smallest_shrink, warm_up.shrink * max(0.25, most / (1.5 * level.heating)))
+    factor = min(4.0, max(0.25, most / max(1.5 * level.heating, 1e-300)))
+    warm_up.shrink = min(1.0, max(policy.smallest_shrink, warm_up.shrink * factor))
     level.tuning = _tuned(level, plan)
     return False
 

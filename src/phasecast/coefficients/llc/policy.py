@@ -80,7 +80,7 @@ class LLCPolicy(Policy):
     # γ by γ
     direct_condition: float = rule(1e4, "chosen: largest curvature over γ up to which chains start at γ from w*")
     curve_goal: float = rule(0.1, "chosen: relative error of λ̂ at the γ beside the one that was asked for")
-    curve_time: float = rule(0.3, "chosen: share of the time limit after which no γ beside it is sampled")
+    curve_time: float = rule(0.15, "chosen: share of the time limit after which no γ beside it is sampled")
     level_share: float = rule(0.34, "chosen: share of what is left of the budget that one level may take")
     first_condition: float = rule(100.0, "chosen: largest curvature over γ at the first level, where sampling is easy")
     ratio: float = rule(math.sqrt(10), "chosen: two levels per decade of γ")
