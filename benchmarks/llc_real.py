@@ -1,7 +1,7 @@
 """λ̂ of ordinary PyTorch models: how long a default call takes, and whether its error holds.
 
 python benchmarks/llc_real.py                  the default call on each model, each in a process of its own
-python benchmarks/llc_real.py coverage [CALLS] errors beside a reference at the same nβ and γ, CALLS per model (20)
+python benchmarks/llc_real.py coverage [CALLS [MODEL …]]  errors beside a reference at the same nβ and γ (20 calls)
 python benchmarks/llc_real.py trajectory       20 checkpoints of the training of the transformer
 python benchmarks/llc_real.py radius           how the order of checkpoints depends on γ, which set the default radius
 python benchmarks/llc_real.py million          a million parameters and a million tokens
@@ -64,14 +64,14 @@ def defaults(names: tuple[str, ...] = ("mlp", "cnn", "transformer")) -> None:
         )  # fmt: skip
 
 
-def coverage(calls: int = 20) -> None:
+def coverage(calls: int = 20, *names: str) -> None:
     """±2 errors around the reference, for calls that differ in their seed."""
     sys.path.insert(0, str(HERE))
     import phasecast as pc
     import real_models
 
     print(f"{'model':12s} {'γ':>8s} {'reference':>18s} {'inside ±2':>9s} {'mean z':>7s} {'sd z':>6s} refused")
-    for name in ("mlp", "cnn"):
+    for name in names or ("mlp", "cnn"):
         trained = getattr(real_models, name)()
 
         def sample(seed: int, trained=trained, **options):
@@ -122,7 +122,7 @@ def radius() -> None:
     import real_models
 
     print(f"{'model':6s} {'radius':>6s} {'γ':>8s} {'pairs apart':>16s} {'changed':>13s} {'refused':>7s} reached")
-    for name, seed in (("mlp", 0), ("mlp", 1), ("cnn", 0)):
+    for name, seed in (("mlp", 0), ("mlp", 1)):
         trained = getattr(real_models, name)(seed)
         steps = sorted(trained.checkpoints)[2::4]
         checkpoints = {step: trained.checkpoints[step] for step in steps}
@@ -157,8 +157,10 @@ if __name__ == "__main__":
     match sys.argv[1:]:
         case ["call", name, options]:
             print(json.dumps(one_call(name, json.loads(options))))
-        case ["coverage", *calls]:
-            coverage(*map(int, calls))
+        case ["coverage"]:
+            coverage()
+        case ["coverage", calls, *names]:
+            coverage(int(calls), *names)
         case ["trajectory", *count]:
             trajectory(*map(int, count))
         case ["radius"]:
