@@ -27,12 +27,12 @@ if TYPE_CHECKING:
         sampling,
         torch,
     )
-    from phasecast.coefficients.llc.components import llc_components
     from phasecast.coefficients.llc.estimate import llc
-    from phasecast.coefficients.llc.local_free_energy import local_free_energy
     from phasecast.coefficients.llc.result import LLC
-    from phasecast.coefficients.llc.sweep import llc_sweep
-    from phasecast.coefficients.llc.trajectory import llc_trajectory
+    from phasecast.coefficients.llc.studies.components import llc_components
+    from phasecast.coefficients.llc.studies.local_free_energy import local_free_energy
+    from phasecast.coefficients.llc.studies.sweep import llc_sweep
+    from phasecast.coefficients.llc.studies.trajectory import llc_trajectory
     from phasecast.core import Comparison, Measurement, Prediction, Problem, Status, Verdict
     from phasecast.core.errors import BadInput, PhasecastError, Refused
     from phasecast.demonstration import demo
@@ -42,10 +42,10 @@ __version__ = "0.1.0"
 _WHERE = {
     "LLC": "phasecast.coefficients.llc.result",
     "llc": "phasecast.coefficients.llc.estimate",
-    "llc_components": "phasecast.coefficients.llc.components",
-    "llc_sweep": "phasecast.coefficients.llc.sweep",
-    "llc_trajectory": "phasecast.coefficients.llc.trajectory",
-    "local_free_energy": "phasecast.coefficients.llc.local_free_energy",
+    "llc_components": "phasecast.coefficients.llc.studies.components",
+    "llc_sweep": "phasecast.coefficients.llc.studies.sweep",
+    "llc_trajectory": "phasecast.coefficients.llc.studies.trajectory",
+    "local_free_energy": "phasecast.coefficients.llc.studies.local_free_energy",
     "Comparison": "phasecast.core",
     "Measurement": "phasecast.core",
     "Prediction": "phasecast.core",

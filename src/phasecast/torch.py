@@ -19,14 +19,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
-from phasecast.coefficients.llc.components import LLCComponents, heads, of_components
 from phasecast.coefficients.llc.estimate import measure
 from phasecast.coefficients.llc.options import LLCKeywords, LLCOptions
 from phasecast.coefficients.llc.problems import TorchProblem as Problem
 from phasecast.coefficients.llc.problems import need_torch, on_backend
 from phasecast.coefficients.llc.report import ProgressOption
 from phasecast.coefficients.llc.result import LLC
-from phasecast.coefficients.llc.trajectory import LLCTrajectory, along, check_checkpoints
+from phasecast.coefficients.llc.studies.components import LLCComponents, heads, of_components
+from phasecast.coefficients.llc.studies.trajectory import LLCTrajectory, along, check_checkpoints
 from phasecast.core.errors import BadInput, MissingExtra
 from phasecast.sampling import Fixed, Kernel
 from phasecast.sampling.backends.selection import Only

@@ -10,7 +10,7 @@ import pytest
 
 import phasecast as pc
 from phasecast.coefficients.llc.report import LLCProgress
-from phasecast.coefficients.llc.transitions import transitions
+from phasecast.coefficients.llc.studies.transitions import transitions
 from phasecast.core.results import Status
 
 RNG = np.random.default_rng(0)

@@ -16,7 +16,7 @@ from phasecast.coefficients.llc.estimate import Estimator
 from phasecast.coefficients.llc.options import LLCOptions
 from phasecast.coefficients.llc.policy import POLICY
 from phasecast.coefficients.llc.problems import on_backend
-from phasecast.coefficients.llc.sweep import LLCSweep
+from phasecast.coefficients.llc.studies.sweep import LLCSweep
 from phasecast.core import Status, float64
 from phasecast.core.errors import BadInput
 from phasecast.models import fourier_solution, matrix_product, modular_table

@@ -12,7 +12,7 @@ from scipy.optimize import minimize
 
 import phasecast as pc
 from phasecast.coefficients.llc import observables
-from phasecast.coefficients.llc.observables import POLICY
+from phasecast.coefficients.llc.studies.observables import POLICY
 from phasecast.core import Measurement, Status
 from phasecast.core.errors import BadInput
 from phasecast.sampling.backends.protocol import stream

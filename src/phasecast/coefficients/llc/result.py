@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import xarray as xr
     from matplotlib.figure import Figure
 
-    from phasecast.coefficients.llc.observables import Fluctuation, Influence, Observable, Susceptibility
+    from phasecast.coefficients.llc.studies.observables import Fluctuation, Influence, Observable, Susceptibility
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,7 +123,7 @@ class LLC(Measurement):
         draws: further draws of each chain.
         thin: steps between two draws; defaults to the correlation time of the loss.
         """
-        from phasecast.coefficients.llc.observables import susceptibility
+        from phasecast.coefficients.llc.studies.observables import susceptibility
 
         return susceptibility(self, observables, perturbation, draws=draws, thin=thin)
 
@@ -134,7 +134,7 @@ class LLC(Measurement):
 
         ``row_losses``, ``draws`` and ``thin`` are those of :meth:`sample_losses` and :meth:`susceptibility`.
         """
-        from phasecast.coefficients.llc.observables import influence
+        from phasecast.coefficients.llc.studies.observables import influence
 
         return influence(self, rows, row_losses, draws=draws, thin=thin)
 
@@ -143,7 +143,7 @@ class LLC(Measurement):
 
         ``row_losses`` returns the n terms whose mean is the loss, one per row or one per token of each row.
         """
-        from phasecast.coefficients.llc.observables import fluctuation
+        from phasecast.coefficients.llc.studies.observables import fluctuation
 
         return fluctuation(self, row_losses, draws=draws, thin=thin)
 

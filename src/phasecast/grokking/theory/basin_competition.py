@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from phasecast.coefficients.llc.local_free_energy import local_free_energy
+from phasecast.coefficients.llc.studies.local_free_energy import local_free_energy
 from phasecast.core.errors import BadInput
 from phasecast.core.policy import Policy, rule
 from phasecast.core.results import Measurement, Status

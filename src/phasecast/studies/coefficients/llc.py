@@ -62,7 +62,7 @@ def work(spec: LocalCoefficient, state: Any) -> Iterator[Chunk]:
     """A chunk of steps of all chains at one checkpoint after another."""
     from phasecast.coefficients.llc.estimate import Estimator
     from phasecast.coefficients.llc.problems import load_sampled_problem, on_backend
-    from phasecast.coefficients.llc.trajectory import with_common_gamma
+    from phasecast.coefficients.llc.studies.trajectory import with_common_gamma
 
     problem = load_sampled_problem(spec.problem)
     total = max(1, len(spec.checkpoints))

@@ -14,7 +14,7 @@ from phasecast.coefficients.llc.plan import localisation
 from phasecast.coefficients.llc.problems import Sampled, as_problem, on_backend
 from phasecast.coefficients.llc.report import ProgressOption
 from phasecast.coefficients.llc.result import LLC
-from phasecast.coefficients.llc.sweep import drawable
+from phasecast.coefficients.llc.studies.sweep import drawable
 from phasecast.core.errors import BadInput
 from phasecast.core.results import Status, show
 from phasecast.core.types import PyTree
@@ -22,7 +22,7 @@ from phasecast.core.types import PyTree
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from phasecast.coefficients.llc.transitions import LLCTransition
+    from phasecast.coefficients.llc.studies.transitions import LLCTransition
 
 
 def llc_trajectory(
@@ -107,7 +107,7 @@ class LLCTrajectory:
 
     def transitions(self) -> list[LLCTransition]:
         """Where λ̂ changes between neighbouring checkpoints by more than its errors: see :class:`LLCTransition`."""
-        from phasecast.coefficients.llc.transitions import transitions
+        from phasecast.coefficients.llc.studies.transitions import transitions
 
         sure = [
             (step, one) for step, one in zip(self.steps, self.results, strict=True) if one.status is not Status.REFUSED

@@ -17,7 +17,7 @@ from phasecast.coefficients.llc.options import LLCKeywords, LLCOptions
 from phasecast.coefficients.llc.problems import TorchProblem, as_problem, on_backend
 from phasecast.coefficients.llc.report import ProgressOption
 from phasecast.coefficients.llc.result import LLC
-from phasecast.coefficients.llc.sweep import drawable, not_ok
+from phasecast.coefficients.llc.studies.sweep import drawable, not_ok
 from phasecast.core.errors import BadInput
 from phasecast.core.problem import Problem
 from phasecast.core.results import Status, show
