@@ -120,14 +120,14 @@ def has_literal(node: ast.AST) -> bool:
 
 def repeated_names(trees: dict[Path, ast.Module]) -> list[str]:
     """Public functions and classes that several modules define under one name."""
-    homes: dict[str, list[str]] = defaultdict(list)
+    homes: dict[str, dict[str, None]] = defaultdict(dict)  # overloads of one function are one
     for path, tree in trees.items():
         inside = path.relative_to(SOURCE)
         if inside.parts[0] in PROTOCOL_NAMES:
             continue
         for node in tree.body:
             if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_"):
-                homes[node.name].append(str(inside))
+                homes[node.name][str(inside)] = None
     return [f"{name}: {', '.join(where)}" for name, where in sorted(homes.items()) if len(where) > 1]
 
 

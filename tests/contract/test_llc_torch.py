@@ -17,8 +17,8 @@ from phasecast.lab import find_recipe
 from phasecast.lab.spec import make_spec
 
 torch = pytest.importorskip("torch")
-
 from phasecast.sampling.backends.torch import torch_backend  # noqa: E402
+from torch_problems import _one_thread, half_square  # noqa: E402, F401
 
 OWN = """
 import torch, phasecast as pc
@@ -42,14 +42,6 @@ def wrong():
 """
 
 
-@pytest.fixture(autouse=True)
-def _one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
 @pytest.fixture
 def own(tmp_path, monkeypatch):
     (tmp_path / "own_torch.py").write_text(OWN)
@@ -57,10 +49,6 @@ def own(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.chdir(tmp_path)
     return tmp_path
-
-
-def half_square(outputs, targets):
-    return ((outputs - targets) ** 2).sum(-1).mean() / 2
 
 
 def normed():

@@ -23,26 +23,9 @@ from torch.utils.data import DataLoader, IterableDataset, TensorDataset  # noqa:
 from phasecast.sampling.backends.protocol import Minibatch  # noqa: E402
 from phasecast.sampling.backends.torch import SequentialChains, torch_backend  # noqa: E402
 from phasecast.sampling.backends.torch_ops import TorchOps, fold  # noqa: E402
+from torch_problems import _one_thread, half_square, seeded  # noqa: E402, F401
 
 TUNING = Tuning(0.01, 3.0, 1.0, 100.0, 1.0)
-
-
-@pytest.fixture(autouse=True)
-def _one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
-def seeded(build, seed=0):
-    with torch.random.fork_rng():
-        torch.manual_seed(seed)
-        return build()
-
-
-def half_square(outputs, targets):
-    return ((outputs - targets) ** 2).sum(-1).mean() / 2
 
 
 def small(width=4):
@@ -269,9 +252,9 @@ def test_precision_follows_size_and_what_the_module_insists_on():
     assert not double(seeded(small).double(), precision="float32")
     loss = torch_backend(seeded(small), half_square, some_data()).loss_at_centre
     for digits, needed in ((0.1, False), (10, True)):  # rounding of nβL, as a multiple of what λ̂ may be off by
-        assert double(seeded(small), nbeta=lambda n, digits=digits: digits * 1e-3 * 2**23 / loss) is needed
+        assert double(seeded(small), precision=lambda n, digits=digits: digits * 1e-3 * 2**23 / loss) is needed
     big = nn.Linear(400, 300)
-    assert not torch_backend(big, half_square, some_data(4, 400, 300), nbeta=lambda n: 1e9).double
+    assert not torch_backend(big, half_square, some_data(4, 400, 300), precision=lambda n: 1e9).double
 
     class Single(nn.Module):
         def __init__(self):
@@ -282,7 +265,7 @@ def test_precision_follows_size_and_what_the_module_insists_on():
             return self.inner(x) @ torch.ones(2, 2)
 
     assert not double(seeded(Single).double())
-    assert not double(seeded(Single), nbeta=lambda n: 1e9)
+    assert not double(seeded(Single), precision=lambda n: 1e9)
 
 
 @pytest.mark.slow

@@ -25,26 +25,9 @@ from torch.utils.data import DataLoader, Dataset, TensorDataset  # noqa: E402
 from phasecast.sampling.backends.torch import torch_backend  # noqa: E402
 from phasecast.sampling.backends.torch_data import read_examples  # noqa: E402
 from phasecast.sampling.backends.torch_probe import Kind  # noqa: E402
+from torch_problems import _one_thread, half_square, seeded  # noqa: E402, F401
 
 ROWS, LENGTH, WORDS = 40, 6, 5
-
-
-@pytest.fixture(autouse=True)
-def _one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
-def seeded(build, seed=0):
-    with torch.random.fork_rng():
-        torch.manual_seed(seed)
-        return build()
-
-
-def half_square(outputs, targets):
-    return ((outputs - targets) ** 2).sum(-1).mean() / 2
 
 
 class Sum(nn.Module):

@@ -11,7 +11,7 @@ import pytest
 from scipy.optimize import minimize
 
 import phasecast as pc
-from phasecast.coefficients.llc import observables
+from phasecast.coefficients.llc.studies import observables
 from phasecast.coefficients.llc.studies.observables import POLICY
 from phasecast.core import Measurement, Status
 from phasecast.core.errors import BadInput

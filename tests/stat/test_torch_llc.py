@@ -11,20 +11,9 @@ import phasecast as pc
 from phasecast.coefficients.llc.estimate import llc
 
 torch = pytest.importorskip("torch")
+from torch_problems import _one_thread, half_square  # noqa: E402, F401
 
 GAMMA, ROWS, INPUTS = 1.0, 300, 20
-
-
-@pytest.fixture(autouse=True)
-def _one_thread():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
-def half_square(outputs, targets):
-    return ((outputs - targets) ** 2).sum(-1).mean() / 2
 
 
 def regression():

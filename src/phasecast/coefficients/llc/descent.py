@@ -18,7 +18,7 @@ class _TimeIsUp(Exception):
     pass
 
 
-def descend(
+def fall_from_centre(
     backend: Backend, plan: Plan, level: Level, key: RandomKey, out_of_time: Callable[[], bool]
 ) -> tuple[float, float]:
     """By how much nβL falls on a descent from w* at the γ of a level, and how many gradients that took.

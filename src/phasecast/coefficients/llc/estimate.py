@@ -21,7 +21,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from phasecast.coefficients.llc.descent import descend
+from phasecast.coefficients.llc.descent import fall_from_centre
 from phasecast.coefficients.llc.fixed_step import bias, proceed_fixed
 from phasecast.coefficients.llc.judge import Judgement, judge_bias, judge_budget, judge_levels
 from phasecast.coefficients.llc.level import Level, LevelPhase
@@ -226,9 +226,12 @@ class Estimator:
 
     @property
     def last_state(self) -> State | None:
-        """Where the chains of the γ that was asked for ended."""
+        """Where the chains of the γ that was asked for ended, and how long their steps were."""
         level = self._main
-        return {name: np.asarray(array) for name, array in level.state.items()} if level and level.state else None
+        if level is None or not level.state:
+            return None
+        state = {name: np.asarray(array) for name, array in level.state.items()}
+        return {**state, "shrink": np.array(level.warm_up.shrink)}
 
     @property
     def progress(self) -> LLCProgress:
@@ -252,8 +255,9 @@ class Estimator:
     @property
     def _main(self) -> Level | None:
         """The level whose λ̂ is the answer, or the one nearest to it so far."""
-        at_gamma = [level for level in self.levels if level.tuning.gamma == self.plan.gamma]
-        return at_gamma[0] if at_gamma else self.levels[-1] if self.levels else None
+        levels = [level for level in self.levels if level.tuning.nbeta == self.plan.nbeta]
+        at_gamma = [level for level in levels if level.tuning.gamma == self.plan.gamma]
+        return at_gamma[0] if at_gamma else levels[-1] if levels else None
 
     @property
     def _ready_to_descend(self) -> bool:
@@ -270,7 +274,9 @@ class Estimator:
         if self._gap != UNKNOWN or level is None:
             return False
         key = stream(self.backend, self.backend.key(self.options.seed), "descent")
-        self._gap, self._descent_gradients = descend(self.backend, self.plan, level, key, lambda: self._out_of_time)
+        self._gap, self._descent_gradients = fall_from_centre(
+            self.backend, self.plan, level, key, lambda: self._out_of_time
+        )
         for each in self.levels:
             each.gap = self._gap
         return True

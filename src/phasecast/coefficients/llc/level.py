@@ -247,10 +247,11 @@ class Level:
         return self.record.divergences / max(1, self.steps * self.chains)
 
 
-def start(backend: Backend, plan: Plan, offsets: Array, tuning: Tuning, key: RandomKey) -> Level:
-    """A level at ``tuning.gamma`` from these offsets."""
+def start(backend: Backend, plan: Plan, offsets: Array, tuning: Tuning, key: RandomKey, shrink: float = 1.0) -> Level:
+    """A level at ``tuning.gamma`` from these offsets; ``shrink`` is what noisy gradients made of the step before."""
     chains, policy = len(offsets), plan.policy
     level = Level(tuning, {}, backend.size, plan.kernel.adjusted, Record.empty(chains), next_look=policy.fewest_steps)
+    level.warm_up.shrink = shrink
     level.curvature.direction = np.asarray(backend.normal(stream(backend, key, "curvature"), chains))
     _follow_curvature(backend, plan, level, offsets, policy.curvature_looks, key)
     level.tuning = _tuned(level, plan)
@@ -347,7 +348,8 @@ def _advance_langevin(backend: Backend, plan: Plan, level: Level, key: RandomKey
             radius = level.record.radius
             stein = level.tuning.nbeta * level.record.pull.mean + level.tuning.gamma * radius.mean - level.size
             warm_up.windows.append((level.value, level.error, radius.mean, stein))
-            still = len(warm_up.windows) >= policy.first_windows and _stands_still(level, policy)
+            fewest = policy.first_windows - (plan.start is not None)  # chains that moved before have left their start
+            still = len(warm_up.windows) >= fewest and _stands_still(level, policy)
             if still:
                 level.phase, level.next_look = LevelPhase.SAMPLING, 0  # what the last window observed counts
             else:

@@ -114,7 +114,7 @@ def _on_torch(problem: TorchProblem, options: LLCOptions, device: Any) -> Sample
         decay=options.decay,
         only=options.only,
         batch=options.minibatch,
-        nbeta=lambda terms: options.temperature(terms if given is None else given),
+        precision=lambda terms: options.temperature(terms if given is None else given),
         device=device,
     )
     probe = backend.probe

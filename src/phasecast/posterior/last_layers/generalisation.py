@@ -345,7 +345,7 @@ def _laplace(
     two = last.laplace_two_layers(key, weights.A, weights.B, act, sample, 2 * setting.draws)
     return {
         "laplace-last": last.normal_error(weights.B @ z_test, variance, new.truth),
-        "laplace-two": last.mixture_error(last.heads(two, act, new.features), new.truth, new.noise),
+        "laplace-two": last.mixture_error(last.mixture_of_heads(two, act, new.features), new.truth, new.noise),
         "undetermined": two.undetermined,
     }
 
@@ -371,8 +371,8 @@ def _printed_laplace(
     turned = last.Laplace(jnp.swapaxes(wide[0], 1, 2), jnp.swapaxes(wide[1], 1, 2), two.undetermined)
     outer, truth, noise = (part[:, :PRINTED_TEST] for part in new)
     return {
-        "laplace-last": last.printed_error(last.heads(one, "identity", outer), noise, truth),
-        "laplace-two": last.printed_error(last.heads(turned, "identity", outer), noise, truth),
+        "laplace-last": last.printed_error(last.mixture_of_heads(one, "identity", outer), noise, truth),
+        "laplace-two": last.printed_error(last.mixture_of_heads(turned, "identity", outer), noise, truth),
         "undetermined": two.undetermined,
     }
 

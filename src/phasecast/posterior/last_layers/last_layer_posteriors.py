@@ -207,7 +207,7 @@ def laplace_two_layers(
     return Laplace(drawn_A, drawn_B, jnp.sum(values < 1))
 
 
-def heads(laplace: Laplace, activation: str, test: Array) -> Mixture:
+def mixture_of_heads(laplace: Laplace, activation: str, test: Array) -> Mixture:
     """Predictions of draws of (A, B) on test features."""
     import jax
     import jax.numpy as jnp

@@ -49,8 +49,7 @@ def torch_backend(
     decay: float = 0.0,
     only: Only = None,
     batch: Minibatch | None = None,
-    precision: str | None = None,
-    nbeta: Callable[[int | None], float] | None = None,
+    precision: str | Callable[[int | None], float] | None = None,
     device: str | torch.device | None = None,
 ) -> TorchBackend:
     """A loss around the parameters of a module, ready for chains.
@@ -64,9 +63,9 @@ def torch_backend(
     decay: the coefficient s of a training-time L2 term s/2 |w|² that is sampled along with the loss.
     only: which parameters move, as patterns for names (``"layers.0.*"``) or masks; the others stay where they are.
     batch: the minibatches of gradients; None for gradients of all rows.
-    precision: "float64" or "float32"; by default that of the module (float32 for anything shorter), and float64 where
-        ``nbeta`` times the loss at w* is so large that rounding in float32 would be seen in λ̂.
-    nbeta: the inverse temperature that is planned for so many terms of the mean loss, if known.
+    precision: "float64" or "float32"; by default that of the module, float32 for anything shorter. A function from the
+        number of terms to the planned nβ also means that, but float64 where nβL(w*) is so large that rounding in
+        float32 would be seen in λ̂.
     device: where to compute; by default where the module is.
     """
     if not isinstance(module, nn.Module):
@@ -81,14 +80,14 @@ def torch_backend(
     names, moving, entries = moving_parameters(module, only)
     check_batch(batch, None if examples is None else len(examples))
     place = _device(device, next(iter(moving.values())).device)
-    if precision not in (None, "float32", "float64"):
+    if precision is not None and not callable(precision) and precision not in ("float32", "float64"):
         raise BadInput(f"unknown precision '{precision}'", "use float32 or float64")
 
     def in_precision(dtype: torch.dtype) -> tuple[ModuleLoss, Probe]:
         owned = ModuleLoss(module, loss, examples, entries, place, dtype)
         return owned, look(owned)
 
-    owned, probe = _precise_enough(in_precision, precision, nbeta, next(iter(moving.values())).dtype, place)
+    owned, probe = _precise_enough(in_precision, precision, next(iter(moving.values())).dtype, place)
     if in_training:
         word = "the module was in train mode: it is sampled in eval mode, without dropout, with stored statistics"
         probe = replace(probe, notes=(*probe.notes, word))
@@ -100,14 +99,13 @@ def torch_backend(
 
 def _precise_enough(
     in_precision: Callable[[torch.dtype], tuple[ModuleLoss, Probe]],
-    asked: str | None,
-    nbeta: Callable[[int | None], float] | None,
+    chosen: str | Callable[[int | None], float] | None,
     own: torch.dtype,
     place: torch.device,
 ) -> tuple[ModuleLoss, Probe]:
     """The loss in the precision that was asked for, or in that of the module unless rounding matters."""
-    if asked is not None:
-        return in_precision(torch.float64 if asked == "float64" and place.type != "mps" else torch.float32)
+    if isinstance(chosen, str):
+        return in_precision(torch.float64 if chosen == "float64" and place.type != "mps" else torch.float32)
     if own == torch.float64 and place.type != "mps":
         try:
             return in_precision(torch.float64)
@@ -115,7 +113,7 @@ def _precise_enough(
             return in_precision(torch.float32)
     owned, probe = in_precision(torch.float32)
     size = owned.first.numel()
-    rounding = 0.0 if nbeta is None else nbeta(probe.terms) * abs(probe.value) * ROUNDING
+    rounding = 0.0 if chosen is None else chosen(probe.terms) * abs(probe.value) * ROUNDING
     if place.type == "mps" or size > LARGEST_DOUBLE or not rounding > MOST_ROUNDING * max(1.0, size / 1000):
         return owned, probe
     try:

@@ -246,7 +246,7 @@ def _scale(loss: ModuleLoss, place: Tensor, rows: Tensor) -> tuple[float, bool]:
                 one, other = (value / mean for value, mean in zip(values, means, strict=True))
                 if abs(one - other) < 1e-3 * abs(one):
                     return (one + other) / 2, shifted
-    except Exception:  # the outputs are no logits of these targets
+    except Exception:  # the outputs cannot be logits of these targets
         return math.nan, False
     return math.nan, False
 
