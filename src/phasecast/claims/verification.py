@@ -109,10 +109,7 @@ def verify_all(
     outcomes = compute_tasks(tasks, f"claims ({len(claims)})", engine=engine, quiet=quiet)
     identities = list(unique)
     errors = {identities[outcome.task.index]: outcome.error for outcome in outcomes if outcome.run is None}
-    return [
-        _stored_verification(claim, Run(runs[name], place), errors.get(runs[name], ""))
-        for name, claim in claims.items()
-    ]
+    return [_stored(claim, Run(runs[name], place), errors.get(runs[name], "")) for name, claim in claims.items()]
 
 
 def _experiment(claim: Claim) -> tuple[Recipe, Spec]:
@@ -124,7 +121,7 @@ def _experiment(claim: Claim) -> tuple[Recipe, Spec]:
     return RECIPE, make_spec(ClaimCheck, {"claim": claim.id})
 
 
-def _stored_verification(claim: Claim, run: Run, error: str) -> StoredVerification:
+def _stored(claim: Claim, run: Run, error: str) -> StoredVerification:
     if error:
         return StoredVerification(claim, None, run.id, None, True, error)
     status = run.folder.status()
