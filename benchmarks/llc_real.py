@@ -2,7 +2,7 @@
 
 python benchmarks/llc_real.py                  the default call on each model, each in a process of its own
 python benchmarks/llc_real.py coverage [CALLS [MODEL …]]  errors beside a reference at the same nβ and γ (20 calls)
-python benchmarks/llc_real.py trajectory       20 checkpoints of the training of the transformer, killed once and resumed
+python benchmarks/llc_real.py trajectory       20 checkpoints of the transformer, killed once and resumed
 python benchmarks/llc_real.py block            a block of known λ̂ beside the transformer, on minibatches, 5 seeds
 python benchmarks/llc_real.py parts            every layer and attention head of the transformer
 python benchmarks/llc_real.py radius           how the order of checkpoints depends on γ, which set the default radius
@@ -108,9 +108,7 @@ def trajectory(count: int = 20) -> None:
         words = [sys.executable, "-m", "phasecast.cli", "run", "llc", "--json", "--set"]
         words += [*(f"{key}={value}" for key, value in settings.items()), f"checkpoints={json.dumps(files)}", "--store"]
         begun = time.monotonic()
-        whole = answers(
-            subprocess.run([*words, f"{folder}/whole"], check=True, cwd=HERE, stdout=subprocess.PIPE).stdout
-        )
+        whole = answers(subprocess.check_output([*words, f"{folder}/whole"], cwd=HERE))
         seconds = time.monotonic() - begun
         print(f"{'checkpoint':12s} {'λ̂':>18s} {'value_min':>10s} status")
         for name, one in whole.items():
@@ -121,10 +119,8 @@ def trajectory(count: int = 20) -> None:
         time.sleep(seconds / 3)
         killed.kill()
         killed.wait()
-        again = subprocess.run([*words, f"{folder}/killed"], check=True, cwd=HERE, stdout=subprocess.PIPE).stdout
-        print(
-            f"killed after {seconds / 3:.0f} s and resumed: {'the same bits' if answers(again) == whole else 'DIFFERS'}"
-        )
+        again = answers(subprocess.check_output([*words, f"{folder}/killed"], cwd=HERE))
+        print(f"killed after {seconds / 3:.0f} s and resumed: {'the same bits' if again == whole else 'DIFFERS'}")
 
 
 def answers(text: bytes) -> dict[str, dict[str, float | str]]:
@@ -180,7 +176,7 @@ def block(seeds: int = 5, directions: int = 600) -> None:
         difference, error = whole.estimate - without.estimate, float(np.hypot(whole.error, without.error))
         distances.append((difference - exact) / error)
         print(
-            f"seed {seed}: {whole.estimate:8.1f} ± {whole.error:<5.2g} − {without.estimate:8.1f} ± {without.error:<5.2g} = "
+            f"{seed}: {whole.estimate:8.1f} ± {whole.error:<5.2g} − {without.estimate:8.1f} ± {without.error:<5.2g} = "
             f"{difference:7.1f} ± {error:<5.2g} z = {distances[-1]:+.2f}  {whole.status} {without.status}", flush=True,
         )  # fmt: skip
     mean = sum(distances) / len(distances) ** 0.5
