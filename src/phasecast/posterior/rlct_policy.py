@@ -1,4 +1,4 @@
-"""When is λ̂ from tempered posteriors refused, and when does it belong to another phase?"""
+"""When is λ̂ from tempered posteriors refused, when does it belong to another phase, and when is its limit far?"""
 
 from __future__ import annotations
 
@@ -24,6 +24,34 @@ class RLCTPolicy(Policy):
     )
     fewest_live_units: float = rule(0.5, "a mean below one half: most draws have no live unit, the model is constant")
     least_r2: float = rule(0.02, "chosen, not derived: a predictive R² this small is that of a constant up to noise")
+    least_factor: float = rule(
+        2.0,
+        "times dλ(β)/d log β is the distance to the limit for a correction (nβ)^(−1/2), as of w⁴; a multiplicity has "
+        "log nβ for the factor, and the larger of both is taken",
+    )
+    most_distant: float = rule(
+        0.3,
+        "of λ̂; the distance to the limit by the trend, exact at nβ = 145: 0.15 of λ for w⁴ (a power), 0.4 for x²y², "
+        "x⁴y⁴ and x²y⁴ (multiplicity, or two close poles), which are off by 0.3 to 0.9 of λ̂",
+    )
+    least_seen: float = rule(
+        0.9,
+        "share of the data in the curvature of a direction: below, nβh is less than nine times the prior's precision, "
+        "and the direction counts for less than ½ 0.9² instead of ½ in λ̂",
+    )
+    gaussian_within: float = rule(
+        0.05,
+        "of the Gaussian prediction, beside the errors; chosen: its own corrections are of order d/nβ, some percent",
+    )
+    fluctuation: float = rule(
+        0.5,
+        "times √(λβ/2), the most that λ̂ of one data set differs from others if the model is singular: the derivative "
+        "over 1/β of the random term U√(λ/2β) with E[U²] ≤ 1 (Watanabe 2013, Theorem 4); a regular model has U = 0",
+    )
+    most_parameters: int = rule(200, "for the Hessian at the best point; chosen: beyond, it costs more than the chains")
+    most_scores: float = rule(
+        2e7, "observations × parameters, for the derivative of every log-likelihood; chosen: 160 MB"
+    )
 
 
 POLICY = RLCTPolicy()
