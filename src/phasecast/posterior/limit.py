@@ -3,11 +3,12 @@
 With t = nβ, λ(t) = β²Var[nL] approaches λ from one side (Z(t) = ∫ φ e^{−tK} ∝ t^{−λ}(log t)^{m−1} to leading order):
 
 .. math:: \\lambda(t) = \\lambda - \\frac{m-1}{\\log t} - \\dots \\quad (m > 1), \\qquad
-          \\lambda(t) = \\lambda - c\\, t^{-p} \\quad (m = 1;\\ p = 1 \\text{ if regular, often } \\tfrac12 \\text{ if not})
+          \\lambda(t) = \\lambda - c\\, t^{-p} \\quad (m = 1)
 
-so b = dλ(t)/d log t tells the distance λ − λ(t): it is b/p for a power, and about b log t for a multiplicity. In a
-regular model the distance is known. With Hessians H of nL and P of −log φ at the mode of the posterior at β, and with
-the shares s_i of the curvature that the data hold, the eigenvalues of (βH + P)⁻¹βH = nβh_i/(nβh_i + τ_i),
+with p = 1 in regular models and often ½ in others, so b = dλ(t)/d log t tells the distance λ − λ(t): it is b/p for a
+power, and about b log t for a multiplicity. In a regular model the distance is known. With Hessians H of nL and P of
+−log φ at the mode of the posterior at β, and with the shares s_i of the curvature that the data hold, the eigenvalues
+nβh_i/(nβh_i + τ_i) of (βH + P)⁻¹βH,
 
 .. math:: \\lambda(\\beta) = \\tfrac12 \\sum_i s_i^2 + \\beta^2 g^\\top (\\beta H + P)^{-1} g \\to \\tfrac d2, \\qquad
           \\beta (E_\\beta[nL] - \\min nL) = \\tfrac12 \\sum_i s_i + \\dots
@@ -61,11 +62,12 @@ def trend_of(squares: np.ndarray, betas: np.ndarray) -> Trend:
 
 
 class LocalShape(NamedTuple):
-    """The posterior as a Gaussian around its mode, means over data sets.
+    """What the data and the prior decide, and the Gaussian around the mode of the posterior; means over data sets.
 
-    ``identified`` is the number r of directions in which the likelihood changes at all, ``seen`` the shares s_i of
-    the data in the curvature along them, in increasing order, ``gaussian`` and ``slope`` what λ̂ and its trend would
-    be if the posterior were Gaussian (NaN if the Hessian is not positive definite along the r directions).
+    ``identified`` is the number r of directions in which the likelihood changes at a typical draw. ``seen`` are the
+    shares s_i of the data in the curvature, a mean over draws, along every direction in which the likelihood changes
+    at some draw, in increasing order. ``gaussian`` and ``slope`` are what λ̂ and its trend would be if the posterior
+    were Gaussian (NaN if the Hessian at the mode is not positive definite along r directions).
     """
 
     identified: int
@@ -74,27 +76,29 @@ class LocalShape(NamedTuple):
     slope: float
 
     def left(self, policy: RLCTPolicy = POLICY) -> int:
-        """How many of the identified directions are left to the prior."""
+        """How many directions are left to the prior."""
         return int(np.sum(self.seen < policy.least_seen))
 
 
 def local_shape(
     model: Model, sets: list[PyTree], tree: xr.DataTree, inside: np.ndarray, policy: RLCTPolicy = POLICY
 ) -> LocalShape | None:
-    """The Gaussian around the mode of the posterior in the middle of the grid; None if it is too large to compute."""
+    """The curvature in the middle of the grid; None if it is too large, or has no second derivatives."""
     if model.rows(sets[0]) * model.size() > policy.most_scores or model.size() > policy.most_parameters:
         return None
     betas = tree["sample_stats"]["beta"].values
     draws = params_of(model, tree)
-    shapes = [_shape(model, one, _flat(draws, number), betas, inside) for number, one in enumerate(sets)]
-    identified = max(one.identified for one in shapes)
-    seen = np.array([one.seen for one in shapes if one.seen.size == identified])
-    regular = len(seen) == len(shapes)
+    try:
+        shapes = [_shape(model, one, _flat(draws, number), betas, inside, policy) for number, one in enumerate(sets)]
+    except (TypeError, ValueError, NotImplementedError, np.linalg.LinAlgError):
+        return None  # sampling needs first derivatives at most: a model without second ones, or with NaN, is no error
+    directions = max(one.seen.size for one in shapes)
+    alike = [one.seen for one in shapes if one.seen.size == directions]
     return LocalShape(
-        identified,
-        seen.mean(axis=0) if regular else np.full(identified, math.nan),
-        float(np.mean([one.gaussian for one in shapes])) if regular else math.nan,
-        float(np.mean([one.slope for one in shapes])) if regular else math.nan,
+        max(one.identified for one in shapes),
+        np.mean(alike, axis=0),
+        float(np.mean([one.gaussian for one in shapes])),
+        float(np.mean([one.slope for one in shapes])),
     )
 
 
@@ -106,42 +110,43 @@ class Limit(NamedTuple):
 
 
 def distance_to_limit(
-    value: float, error: float, trend: Trend, shape: LocalShape | None, nbeta: float, policy: RLCTPolicy = POLICY
+    value: float, error: float, trend: Trend, shape: LocalShape | None, policy: RLCTPolicy = POLICY
 ) -> Limit:
-    """r/2 less the Gaussian prediction if that explains λ̂, else the trend times log nβ, with the error of the trend."""
+    """r/2 less the Gaussian prediction if that explains λ̂, else from the trend and its error."""
     if shape is not None and math.isfinite(shape.gaussian):
         off, slope_off = abs(value - shape.gaussian), abs(trend.slope - shape.slope)
         wrong = policy.gaussian_within * shape.gaussian
         if off <= policy.tolerance * error + wrong and slope_off <= policy.tolerance * trend.error + wrong:
             return Limit(abs(shape.identified / 2 - shape.gaussian), True)
-    return Limit(max(policy.least_factor, math.log(nbeta)) * math.hypot(trend.slope, trend.error), False)
+    return Limit(policy.distance_per_trend * math.hypot(trend.slope, trend.error), False)
 
 
 def limit_warnings(
-    value: float, limit: Limit, trend: Trend, shape: LocalShape | None, size: int, policy: RLCTPolicy
+    value: float, limit: Limit, trend: Trend, shape: LocalShape | None, size: int, policy: RLCTPolicy = POLICY
 ) -> list[str]:
     """Why λ̂ may not be λ: directions that are left to the prior, or a curve λ(β) that is still moving."""
-    if limit.regular and shape is not None:
-        left = shape.left(policy)
-        if not left:
-            return []
-        return [
+    reasons = []
+    if shape is not None and (left := shape.left(policy)):
+        reasons.append(
             f"{left} of {size} directions {'is' if left == 1 else 'are'} left to the prior at this n (data share "
-            f"of the curvature {shape.seen[0]:.2g}): a Gaussian with this prior has {shape.gaussian:.3g} here and "
-            f"{shape.identified / 2:g} for n → ∞; use more data, or read λ̂ as that of this n"
-        ]
-    if limit.distance <= policy.most_distant * value:
-        return []
+            f"of the curvature {shape.seen[0]:.2g}; Σ s/2 = {shape.seen.sum() / 2:.3g} of {shape.seen.size / 2:g}): use "
+            "more data, or read λ̂ as that of this n"
+        )
+    if limit.regular or limit.distance <= policy.most_distant * value:
+        return reasons
+    change = f"{abs(trend.slope):.2g} ± {trend.error:.1g} when β grows by a factor e"
     if abs(trend.slope) > policy.tolerance * trend.error:
         verb = "rises" if trend.slope > 0 else "falls"
-        return [
-            f"λ(β) still {verb} by {abs(trend.slope):.2g} ± {trend.error:.1g} when β grows by a factor e, so λ̂ = "
-            f"{value:.3g} may be {limit.distance:.2g} from its limit: use more data, or read λ̂ as that of this n"
-        ]
-    return [
-        f"the trend of λ(β), {trend.slope:.2g} ± {trend.error:.1g} when β grows by a factor e, is too uncertain: the "
-        f"limit may be {limit.distance:.2g} from λ̂; use more draws, or betas='auto'"
-    ]
+        reasons.append(
+            f"λ(β) still {verb} by {change}, so the limit n → ∞ is about {limit.distance:.2g} or more from λ̂: use "
+            "more data, or read λ̂ as that of this n"
+        )
+    else:
+        reasons.append(
+            f"λ(β) changes by {change}, which is too uncertain, so the limit n → ∞ may be {limit.distance:.2g} from λ̂: "
+            "use more draws, more data sets, or betas='auto'"
+        )
+    return reasons
 
 
 def _flat(draws: PyTree, number: int) -> np.ndarray:
@@ -152,14 +157,17 @@ def _flat(draws: PyTree, number: int) -> np.ndarray:
     return np.concatenate([leaf.reshape(leaf.shape[0], leaf.shape[1] * leaf.shape[2], -1) for leaf in leaves], axis=2)
 
 
-def _shape(model: Model, data: PyTree, draws: np.ndarray, betas: np.ndarray, inside: np.ndarray) -> LocalShape:
+def _shape(
+    model: Model, data: PyTree, draws: np.ndarray, betas: np.ndarray, inside: np.ndarray, policy: RLCTPolicy
+) -> LocalShape:
     import jax
     import jax.numpy as jnp
-    from scipy.linalg import eigh
     from scipy.optimize import minimize
 
     middle = int(np.flatnonzero(inside)[inside.sum() // 2])
     beta = float(betas[middle])
+    starts = draws[middle]
+    some = starts[np.linspace(0, len(starts) - 1, policy.curvature_draws).astype(int)]
     derivatives = _derivatives()
     with float64():
         given = jax.tree.map(jnp.asarray, data)
@@ -169,34 +177,52 @@ def _shape(model: Model, data: PyTree, draws: np.ndarray, betas: np.ndarray, ins
             value, gradient = derivatives.energy(model, jnp.asarray(w), summary, beta)
             return float(value), np.asarray(gradient)
 
-        starts = draws[middle]
+        def fisher(w: np.ndarray) -> np.ndarray:
+            scores = np.asarray(derivatives.scores(model, jnp.asarray(w), given))
+            return scores.T @ scores
+
+        def second(w: np.ndarray) -> tuple[np.ndarray, ...]:
+            return tuple(np.asarray(part) for part in derivatives.second(model, jnp.asarray(w), summary))
+
         energies = np.asarray(derivatives.energies(model, jnp.asarray(starts), summary, beta))
-        start = starts[int(np.nanargmin(energies))]
+        start = starts[int(np.nanargmin(energies))]  # ValueError if all are NaN
         with np.errstate(all="ignore"):
             mode = minimize(energy, start, jac=True, method="L-BFGS-B", options={"maxiter": 500, "ftol": 1e-14}).x
-        generic, _ = _identified(np.asarray(derivatives.scores(model, jnp.asarray(starts[-1]), given)))
-        rank, basis = _identified(np.asarray(derivatives.scores(model, jnp.asarray(mode), given)))
-        gradient, loss, prior = (np.asarray(part) for part in derivatives.second(model, jnp.asarray(mode), summary))
-    unknown = LocalShape(generic, np.empty(0), math.nan, math.nan)
-    data_part, prior_part = (basis.T @ matrix @ basis for matrix in (beta * loss, prior))
-    total = data_part + prior_part
-    if rank < generic or not rank or not np.isfinite(total).all() or np.linalg.eigvalsh(total)[0] <= 0:
-        return unknown
-    seen = eigh(data_part, total, eigvals_only=True)
-    if seen[0] <= 0:
-        return unknown
+        typical = [fisher(w) for w in (*some[:: max(1, len(some) // 4)], mode)]
+        over_draws = [second(w) for w in some]
+        at_mode = second(mode)
+    identified = max(_changing(one).shape[1] for one in typical)
+    everywhere = _changing(np.sum(typical, axis=0))
+    _, loss, prior = (np.mean(part, axis=0) for part in zip(*over_draws, strict=True))
+    seen = _shares(everywhere.T @ (beta * loss) @ everywhere, everywhere.T @ prior @ everywhere)
+    basis = _changing(typical[-1])
+    gradient, loss, prior = at_mode
+    data_part, prior_part = basis.T @ (beta * loss) @ basis, basis.T @ prior @ basis
+    if basis.shape[1] < identified or not np.all(_shares(data_part, prior_part) > 0):
+        return LocalShape(identified, seen, math.nan, math.nan)
     values = np.array([_gaussian(one / beta, data_part, prior_part, beta * basis.T @ gradient) for one in betas])
-    return LocalShape(generic, np.asarray(seen), float(values[inside].mean()), float(trend_weights(betas) @ values))
+    return LocalShape(identified, seen, float(values[inside].mean()), float(trend_weights(betas) @ values))
 
 
-def _identified(scores: np.ndarray) -> tuple[int, np.ndarray]:
-    """The number of directions along which some observation's likelihood changes, and a basis of them."""
-    _, values, directions = np.linalg.svd(scores, full_matrices=False)
-    rank = int(np.sum(values > FLAT * values[0])) if values.size and values[0] > 0 else 0
-    return rank, directions[:rank].T
+def _changing(fisher: np.ndarray) -> np.ndarray:
+    """A basis of the directions along which the likelihood of some observation changes, from the sum of gᵢgᵢᵀ."""
+    values, directions = np.linalg.eigh(fisher)
+    return directions[:, values > FLAT * values[-1]] if values[-1] > 0 else directions[:, :0]
 
 
-FLAT = 1e-9  # of the largest singular value of the scores: along a symmetry it is rounding, 10⁻¹⁴ or so
+def _shares(data_part: np.ndarray, prior_part: np.ndarray) -> np.ndarray:
+    """Eigenvalues of (A + B)⁻¹A, in increasing order; minus infinity where A + B is not positive definite."""
+    from scipy.linalg import eigh
+
+    total = data_part + prior_part
+    if not np.isfinite(total).all():
+        return np.full(len(total), -math.inf)
+    if len(total) == 0 or np.linalg.eigvalsh(total)[0] <= 0:
+        return np.full(len(total), -math.inf)
+    return np.asarray(eigh(data_part, total, eigvals_only=True))
+
+
+FLAT = 1e-13  # of the largest eigenvalue of Σ gᵢgᵢᵀ: along a symmetry the rest is the square of a rounding
 
 
 def _gaussian(ratio: float, data_part: np.ndarray, prior_part: np.ndarray, pull: np.ndarray) -> float:

@@ -156,8 +156,7 @@ def judge_rlct(
     refused = _refusals(checks, curve[inside], value, error, size, policy)
     warned = phase_warnings(phase, value, betas[inside], model.rows(sets[0]), policy)
     trend = Trend(*_over_sets([one.trend.slope for one in each], [one.trend.error for one in each]))
-    nbeta = model.rows(sets[0]) * float(betas[inside].mean())
-    limit = distance_to_limit(value, error, trend, shape, nbeta, policy)
+    limit = distance_to_limit(value, error, trend, shape, policy)
     other_data = 0.0
     if not refused:
         warned += limit_warnings(value, limit, trend, shape, size, policy)

@@ -24,20 +24,23 @@ class RLCTPolicy(Policy):
     )
     fewest_live_units: float = rule(0.5, "a mean below one half: most draws have no live unit, the model is constant")
     least_r2: float = rule(0.02, "chosen, not derived: a predictive R² this small is that of a constant up to noise")
-    least_factor: float = rule(
+    distance_per_trend: float = rule(
         2.0,
-        "times dλ(β)/d log β is the distance to the limit for a correction (nβ)^(−1/2), as of w⁴; a multiplicity has "
-        "log nβ for the factor, and the larger of both is taken",
+        "times dλ(β)/d log β is the distance to the limit for a correction (nβ)^(−1/2), as of w⁴ and of the noise of a "
+        "singular model; it is half of that in a regular model and log nβ, about twice that, for a multiplicity",
     )
     most_distant: float = rule(
-        0.3,
-        "of λ̂; the distance to the limit by the trend, exact at nβ = 145: 0.15 of λ for w⁴ (a power), 0.4 for x²y², "
-        "x⁴y⁴ and x²y⁴ (multiplicity, or two close poles), which are off by 0.3 to 0.9 of λ̂",
+        0.2,
+        "of λ̂, as most_varied. By quadrature this distance at nβ = 50 is 0.10 of λ̂ for w⁴, which is off by 0.11, and "
+        "0.25 to 0.33 for x²y² and two tanh units around zero, which are off by 0.7 to 0.8",
     )
     least_seen: float = rule(
-        0.9,
-        "share of the data in the curvature of a direction: below, nβh is less than nine times the prior's precision, "
-        "and the direction counts for less than ½ 0.9² instead of ½ in λ̂",
+        0.5,
+        "share of the data in the mean curvature along a direction over the posterior: below, the prior decides more "
+        "than the data. At a singularity single draws have flat directions, but not the same ones",
+    )
+    curvature_draws: int = rule(
+        32, "for that mean; chosen: more than the flat directions of any model we know turn into"
     )
     gaussian_within: float = rule(
         0.05,
