@@ -129,8 +129,8 @@ def limit_warnings(
     if shape is not None and (left := shape.left(policy)):
         reasons.append(
             f"{left} of {size} directions {'is' if left == 1 else 'are'} left to the prior at this n (data share "
-            f"of the curvature {shape.seen[0]:.2g}; Σ s/2 = {shape.seen.sum() / 2:.3g} of {shape.seen.size / 2:g}): use "
-            "more data, or read λ̂ as that of this n"
+            f"of the curvature {shape.seen[0]:.2g}; Σ s/2 = {shape.seen.sum() / 2:.3g} of {shape.seen.size / 2:g}): "
+            "use more data, or read λ̂ as that of this n"
         )
     if limit.regular or limit.distance <= policy.most_distant * value:
         return reasons
