@@ -116,7 +116,8 @@ def test_dead_units_far_above_the_truth_are_the_constant_submodel():
     assert result.status is Status.WARNING
     assert "the posterior sits in the constant submodel (live units 0.05" in result.reasons[0]
     assert "in another phase" in found(traces(0.5, best=-40.0), live=3.0).reasons[0]
-    assert found(traces(0.5, best=0.0), live=0.05).status is Status.OK  # a constant that is the truth
+    half = LocalShape(1, np.ones(1), gaussian=0.5, slope=0.0)
+    assert found(traces(0.5, best=0.0), half, live=0.05).status is Status.OK  # a constant that is the truth
 
 
 def test_a_curve_that_still_moves_is_not_ok():
