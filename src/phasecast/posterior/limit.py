@@ -86,7 +86,7 @@ def local_shape(
     """The curvature in the middle of the grid; None if it is too large, or has no second derivatives."""
     if model.rows(sets[0]) * model.size() > policy.most_scores or model.size() > policy.most_parameters:
         return None
-    betas = tree["sample_stats"]["beta"].values
+    betas = tree["sample_stats"].to_dataset()["beta"].values
     draws = params_of(model, tree)
     try:
         shapes = [_shape(model, one, _flat(draws, number), betas, inside, policy) for number, one in enumerate(sets)]
