@@ -6,9 +6,11 @@ import math
 
 import numpy as np
 import pytest
+from scipy.stats import spearmanr
 
 from phasecast.core.errors import BadInput
 from phasecast.core.results import Result, Status
+from phasecast.core.statistics import rank_interval
 from phasecast.grokking.analysis.mirroring import mirror_correlation
 from phasecast.grokking.analysis.timeline import narrate, timeline
 from phasecast.grokking.analysis.transition import (
@@ -139,6 +141,34 @@ def hump(x: np.ndarray) -> np.ndarray:
 def test_curves_that_are_one_correlate_fully_and_opposite_ones_negatively():
     assert float(mirror_correlation(TIMES, hump(LOG), TIMES, hump(LOG)).value) == pytest.approx(1)
     assert float(mirror_correlation(TIMES, -hump(LOG), TIMES, np.exp(hump(LOG))).value) == pytest.approx(-1)
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_the_interval_of_a_rank_correlation_stays_within_one_where_its_error_does_not(sign):
+    rng = np.random.default_rng(0)
+    first, second = (hump(LOG) + 0.05 * rng.normal(size=LOG.size) for _ in range(2))
+    rho = mirror_correlation(TIMES, first, TIMES, sign * second)
+    low, high = rho.diagnostics["low"], rho.diagnostics["high"]
+    assert -1 <= low <= float(rho) <= high <= 1
+    assert high - low < 0.8
+    assert abs(float(rho)) + 2 * float(rho.error) > 1  # what ± two errors would claim
+    perfect = mirror_correlation(TIMES, hump(LOG), TIMES, sign * hump(LOG)).diagnostics
+    assert -1 <= perfect["low"] <= perfect["high"] <= 1
+
+
+@pytest.mark.parametrize("count", [6, 12, 40])
+@pytest.mark.parametrize("correlation", [0.0, 0.6, 0.9])
+def test_intervals_by_fishers_transform_hold_the_correlation(count, correlation):
+    """Of normal pairs, whose ρ of ranks is (6/π) arcsin(r/2); six pairs at r = 0.9 are often perfect."""
+    rng, truth = np.random.default_rng(count), 6 / np.pi * np.arcsin(correlation / 2)
+    inside = []
+    for _ in range(400):
+        x, noise = rng.normal(size=(2, count))
+        y = correlation * x + math.sqrt(1 - correlation**2) * noise
+        low, high = rank_interval(float(spearmanr(x, y)[0]), count)
+        assert -1 <= low < high <= 1
+        inside.append(low <= truth <= high)
+    assert 0.9 < np.mean(inside) <= 1
 
 
 def test_the_lag_of_a_delayed_curve_is_found():

@@ -159,6 +159,7 @@ def _coefficient_sentences(numbers: Numbers, changes: Timeline) -> list[str]:
     if changes.mirrored is not None and changes.mirrored.status is not Status.REFUSED:
         rho = float(changes.mirrored)
         if math.isfinite(rho):
-            error = float(changes.mirrored.error)
-            sentences.append(f"Its rank correlation with the validation loss is {rho:+.2f} ± {error:.2f}.")
+            low, high = (changes.mirrored.diagnostics[end] for end in ("low", "high"))
+            interval = f"95% interval {low:+.2f} to {high:+.2f}"
+            sentences.append(f"Its rank correlation with the validation loss is {rho:+.2f} ({interval}).")
     return sentences
