@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pytest
+import xarray as xr
 
 from phasecast.core.errors import BadInput
 from phasecast.posterior import (
@@ -34,11 +37,17 @@ def closed_free_energy(data: dict[str, np.ndarray]) -> float:
     return float(y @ np.linalg.solve(covariance, y) + determinant) / 2
 
 
-def test_every_criterion_takes_what_tempered_returns():
-    """With the same numbers as from arrays; F is the closed one."""
+@cache
+def sampled() -> tuple[dict[str, np.ndarray], np.ndarray, xr.DataTree]:
+    """Data of linear regression, inverse temperatures, and draws at them."""
     data = linear_data([[[1.0, -0.5]]], 60, seed=1)
     betas = np.unique([*temperature_grid(9)[1:], wbic_beta(60)])
-    tree = tempered(linear(2), data, betas, draws=400, warmup=20, thin=4, pointwise=True)
+    return data, betas, tempered(linear(2), data, betas, draws=400, warmup=20, thin=4, pointwise=True)
+
+
+def test_every_criterion_takes_what_tempered_returns():
+    """With the same numbers as from arrays; F is the closed one."""
+    data, betas, tree = sampled()
     one = criteria(tree)
     array = tree["log_likelihood/y"].values.reshape(-1, 60)
     assert one.waic == criteria(array).waic
@@ -56,18 +65,20 @@ def test_every_criterion_takes_what_tempered_returns():
 
 
 def test_trees_that_say_too_little_are_bad_input():
-    data = linear_data([[[1.0, -0.5]]], 60, seed=1)
-    tree = tempered(linear(2), [data, data], [0.5, 1.0], draws=40, warmup=20, pointwise=True)
+    tree = sampled()[2]
+    two = xr.DataTree.from_dict(
+        {name: xr.concat([node.to_dataset()] * 2, "dataset") for name, node in tree.children.items()}
+    )
     with pytest.raises(BadInput, match="2 data sets"):
-        criteria(tree)
+        criteria(two)
     with pytest.raises(BadInput, match="2 data sets"):
-        free_energy(tree, np.zeros((4, 40)))
+        free_energy(two, np.zeros((4, 40)))
     with pytest.raises(BadInput, match="no losses at β = 0"):
-        free_energy(tree.isel(dataset=0))
+        free_energy(tree)
     with pytest.raises(BadInput, match="at least three values"):
-        free_energy(tree.isel(dataset=0, beta=[1]), np.zeros((4, 40)))
+        free_energy(tree.isel(beta=[-1]), np.zeros((4, 40)))
     with pytest.raises(BadInput, match="sample at 1/log n"):
-        wbic(tree.isel(dataset=0), 60)
+        wbic(tree, 61)
     with pytest.raises(BadInput, match="the β of the losses is not given"):
         wbic(np.zeros((4, 40)), 60)
     with pytest.raises(BadInput, match="pointwise=True"):

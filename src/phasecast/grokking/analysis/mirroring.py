@@ -53,8 +53,8 @@ def mirror_correlation(
     longest_lag: how far the first curve may be shifted against the second, as a fraction of the log-time range.
 
     ``diagnostics``: ``low`` and ``high`` (the ends of a 95% interval, percentiles of the bootstrap that stay within ±1,
-    where ± the error need not), ``lag`` (a factor in time; above 1 the first curve comes later), ``at_lag`` (ρ at that lag),
-    ``chance`` (fraction of circular shifts of the second curve that correlate at least as strongly).
+    where ± the error need not), ``lag`` (a factor in time; above 1 the first curve comes later), ``at_lag`` (ρ at that
+    lag), ``chance`` (fraction of circular shifts of the second curve that correlate at least as strongly).
     """
     fewest = policy.fewest_points
     t, y = _curve(times, values, "the first curve", fewest)
