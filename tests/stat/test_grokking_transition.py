@@ -40,8 +40,8 @@ LOG = np.log(TIMES)
     ("width", "noise", "sticky", "least"), [(0.3, 0.1, 0.0, 0.5), (0.02, 0.1, 0.0, 0.95), (0.3, 0.05, 0.5, 0.85)]
 )
 def test_the_interval_holds_the_change_as_often_as_it_says(width, noise, sticky, least):
-    """At least this share of the curves is accepted: where four of 30 points show a change of width 0.3, relaxation at a
-    constant rate describes some of them as well."""
+    """At least this share of the curves is accepted: where four of 30 points show a change of width 0.3, relaxation at
+    a constant rate describes some of them as well."""
     held, accepted, distances, seeds = 0, 0, [], 60
     for seed in range(seeds):
         place = 5 + np.random.default_rng(seed).uniform(-0.5, 0.5)
