@@ -96,6 +96,14 @@ def test_the_error_follows_from_the_interval_and_both_are_printed():
     assert "95% interval" in str(found)
 
 
+def test_a_long_curve_is_averaged_and_its_step_is_still_held():
+    steps = np.arange(1.0, 5001)
+    found = transition(steps, 1.0 * (steps > 2000.5) + 0.2 * sticky_noise(0, len(steps)))
+    assert found.diagnostics["points"] == 5000
+    assert found.low <= 2000.5 <= found.high
+    assert found.high - found.low < 60
+
+
 def test_random_curves_are_judged_as_they_were_made():
     """A small version of benchmarks/transition_detection.py, on seeds of its own."""
     without = [without_transition(np.random.default_rng([77, 0, n]), kind) for kind in KINDS for n in range(4)]

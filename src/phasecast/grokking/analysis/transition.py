@@ -30,6 +30,7 @@ from phasecast.core.results import Measurement, Status, show
 from phasecast.grokking.analysis import descriptions
 from phasecast.grokking.analysis.descriptions import Likelihood, Shape, Sigmoids, Stages, Window
 
+MOST = 400  # points that are fitted; neighbours of longer curves are averaged
 REFITS = 200  # of curves drawn from the fit: the 95% quantile then has ten beyond it
 FITTED = 5  # level, jump, place, width and the memory of the noise
 REFITTED = 400  # best steps among which they are found
@@ -125,13 +126,15 @@ def transition(
 
     Parameters
     ----------
-    times: positive and increasing, at least 8 of them.
+    times: positive and increasing, at least 8 of them; neighbours are averaged where there are more than 400.
     errors: standard errors of the values, used as weights; the size of the noise is estimated from the curve itself.
     direction: ``"up"`` or ``"down"`` looks for changes of that sign only, e.g. the fall of λ̂ after its rise.
     """
     t, y, spread = _checked(times, values, errors, policy)
     if direction not in ("any", "up", "down"):
         raise BadInput(f"unknown direction '{direction}'", "choose one of: any, up, down")
+    points = len(t)
+    t, y, spread = _thinned(t, y, spread)
     if np.ptp(y) <= descriptions.ROUNDING * np.max(abs(y)):
         return _refused(name, "the curve does not change: train longer, or look at another curve", policy)
     window = Window(t, spread / np.exp(np.mean(np.log(spread))))
@@ -174,7 +177,7 @@ def transition(
         standard_error(*ends),
         Status.REFUSED if reasons else Status.OK,
         {
-            "points": len(t),
+            "points": points,
             "memory": float(descriptions.MEMORIES[steps.memory[best]]),
             "explained": explained,
             "best without": against.name,
@@ -247,6 +250,17 @@ def in_order(transitions: Mapping[str, Transition]) -> Ordering:
     lows, highs = ([getattr(located[name], end) for name in names] for end in ("low", "high"))
     pairs = ["before" if max(highs[:i]) < min(lows[i:]) else "overlap" for i in range(1, len(names))]
     return Ordering(tuple(names), tuple(pairs), tuple(name for name in transitions if name not in located))
+
+
+def _thinned(t: np.ndarray, y: np.ndarray, spread: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Weighted means of equally many neighbours, so that at most :data:`MOST` points are left."""
+    size = math.ceil(len(t) / MOST)
+    if size == 1:
+        return t, y, spread
+    first = np.arange(0, len(t), size)
+    weight = np.add.reduceat(spread**-2, first)
+    means = (np.add.reduceat(part * spread**-2, first) / weight for part in (t, y))
+    return *means, weight**-0.5
 
 
 class _Tried(NamedTuple):
