@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from phasecast.core import Comparison, Measurement, Prediction, Problem, Status, Verdict
     from phasecast.core.errors import BadInput, PhasecastError, Refused
     from phasecast.demonstration import demo
+    from phasecast.studies.arena.study import arena
 
 __version__ = "0.1.0"
 
@@ -55,6 +56,7 @@ _WHERE = {
     "BadInput": "phasecast.core.errors",
     "PhasecastError": "phasecast.core.errors",
     "Refused": "phasecast.core.errors",
+    "arena": "phasecast.studies.arena.study",
     "demo": "phasecast.demonstration",
 }
 
@@ -69,6 +71,7 @@ __all__ = [
     "Refused",
     "Status",
     "Verdict",
+    "arena",
     "claims",
     "coefficients",
     "core",

@@ -12,8 +12,8 @@ import phasecast as pc
 pytestmark = pytest.mark.bare
 
 NAMES = {
-    "phasecast": "BadInput Comparison LLC Measurement PhasecastError Prediction Problem Refused Status Verdict claims "
-    "coefficients core demo features grokking lab llc llc_components llc_sweep llc_trajectory local_free_energy "
+    "phasecast": "BadInput Comparison LLC Measurement PhasecastError Prediction Problem Refused Status Verdict arena "
+    "claims coefficients core demo features grokking lab llc llc_components llc_sweep llc_trajectory local_free_energy "
     "models online posterior report sampling torch",
     "phasecast.core": "Claim ClaimVerdict Comparison Finding Measurement Prediction Problem RecipeCheck Result Status "
     "Verdict float64",
@@ -57,6 +57,7 @@ SIGNATURES = {
     "Measurement": "(estimate, error, status=<Status.OK: 'ok'>, diagnostics=<factory>, *, error_kind='mcse', "
     "reasons=(), name='', policy=<factory>)",
     "Comparison": "(prediction, measurement, tolerance=3.0, name='', scale=None)",
+    "arena": "(families=None, *, seed=0, quick=False, problem=None, store=None, quiet=False)",
     "demo": "(*, store=None, quiet=False)",
     "lab.run": "(recipe, spec=None, *, store=None, checkpoint_every=None, quiet=False)",
     "lab.resume": "(run, *, store=None, checkpoint_every=None, quiet=False)",

@@ -24,6 +24,7 @@ from phasecast.lab.runs import execute, identify
 from phasecast.lab.spec import make_spec, parse_assignments, parse_axes
 
 TINY = [
+    "arena",
     "claim-check",
     "feature-diagram",
     "feature-grokking",
@@ -145,6 +146,8 @@ def test_it_resumes_from_any_of_its_chunks_to_the_same_bits(tiny, tmp_path):
             stopped += 1
     assert stopped == len(press.after)
     for node in tiny.run.results().subtree:
+        if node.name == "clock":  # seconds are measured, not computed
+            continue
         for name, variable in node.to_dataset().data_vars.items():
             np.testing.assert_array_equal(variable.values, resumed.results()[f"{node.path}/{name}"].values)
 

@@ -14,6 +14,7 @@ from phasecast.core import Status
 from phasecast.core.errors import BadInput
 from phasecast.core.results import Result
 from phasecast.posterior import Model, exact, linear, linear_data, monomial, rlct, tempered
+from phasecast.posterior.limit import LocalShape
 from phasecast.posterior.rlct import around, covariance_of_means, estimates, gls_slope, judge_rlct
 from phasecast.posterior.rlct_policy import POLICY
 from phasecast.posterior.tempered import check_betas
@@ -57,12 +58,16 @@ def traces(
     return xr.DataTree.from_dict({"sample_stats": stats, "posterior": places})
 
 
-def found(tree: xr.DataTree, **model):
-    return judge_rlct(made(**model), [np.zeros(1000)], tree, EVERY)
+REGULAR = LocalShape(3, np.ones(3), gaussian=1.5, slope=0.0)
+"""Three of the six directions are identified and seen, the others are exact symmetries."""
+
+
+def found(tree: xr.DataTree, shape: LocalShape | None = None, **model):
+    return judge_rlct(made(**model), [np.zeros(1000)], tree, EVERY, shape=shape)
 
 
 def test_good_traces_give_lambda_within_its_error():
-    result = found(traces())
+    result = found(traces(), REGULAR)
     assert result.status is Status.OK
     assert abs(result.value - 1.5) < 4 * result.error < 0.4
     assert abs(result.slope - 1.5) < 4 * result.slope_error
@@ -111,7 +116,45 @@ def test_dead_units_far_above_the_truth_are_the_constant_submodel():
     assert result.status is Status.WARNING
     assert "the posterior sits in the constant submodel (live units 0.05" in result.reasons[0]
     assert "in another phase" in found(traces(0.5, best=-40.0), live=3.0).reasons[0]
-    assert found(traces(0.5, best=0.0), live=0.05).status is Status.OK  # a constant that is the truth
+    half = LocalShape(1, np.ones(1), gaussian=0.5, slope=0.0)
+    assert found(traces(0.5, best=0.0), half, live=0.05).status is Status.OK  # a constant that is the truth
+
+
+def test_a_curve_that_still_moves_is_not_ok():
+    """λ(β) rises by 15% over the grid, which is no reason to refuse, but the limit is far: 0.27 λ̂ for a power ½."""
+    result = found(traces(np.array([1.38, 1.45, 1.5, 1.55, 1.59]), draws=16000))
+    assert result.status is Status.WARNING
+    assert "λ(β) still rises by" in result.reasons[0]
+    expected = np.polyfit(np.log(BETAS), [1.38, 1.45, 1.5, 1.55, 1.59], 1)[0]
+    assert abs(result.trend - expected) < 4 * result.trend_error
+    assert result.error > result.distance > 2 * result.trend > 0.2 * result.value
+
+
+def test_a_trend_that_could_not_be_seen_is_not_ok():
+    result = found(traces(draws=500, coefficient=0.25))
+    assert result.status is Status.WARNING
+    assert "too uncertain" in result.reasons[0]
+
+
+def test_a_flat_curve_with_directions_left_to_the_prior_is_not_ok():
+    shape = LocalShape(5, np.array([0.01, 0.02, 0.98, 0.99, 0.99]), gaussian=1.49, slope=0.0)
+    result = found(traces(), shape)
+    assert result.status is Status.WARNING
+    assert result.reasons == (
+        "2 of 6 directions are left to the prior at this n (data share of the curvature 0.01; Σ s/2 = 1.5 of 2.5): use "
+        "more data, or read λ̂ as that of this n",
+    )
+    assert abs(result.value - 5 / 2) < 2 * result.error  # λ for n → ∞
+
+
+def test_one_data_set_of_a_singular_model_does_not_know_the_others():
+    """A Gaussian that does not explain λ̂ is no witness: the error is that of other data too."""
+    elsewhere = found(traces(), REGULAR._replace(gaussian=2.5))
+    assert elsewhere.error_kind == "datasets"
+    assert elsewhere.other_data == pytest.approx(np.sqrt(elsewhere.variance * BETAS[2] / 2) / 2)
+    assert elsewhere.error > elsewhere.other_data > 3 * elsewhere.variance_error
+    assert found(traces(), REGULAR).error_kind == "mcse"
+    assert found(traces(), REGULAR).error == pytest.approx(found(traces(), REGULAR).variance_error)
 
 
 def test_generalised_least_squares_knows_its_error_and_needs_the_right_covariance():

@@ -21,6 +21,7 @@ COMMANDS = {
     "runs": "list runs and sweeps; show, resume, remove and export them",
     "report": "write the HTML page of a run or a sweep",
     "recipes": "list the recipes; `recipes NAME` prints the spec of one with its defaults",
+    "arena": "how often an answer that is ok is wrong, on random problems whose answer is known otherwise",
     "claims": "what the papers claim and what we found; `claims verify ID` checks again",
 }
 

@@ -6,7 +6,7 @@ import importlib
 
 from cyclopts import App
 
-SHARED = {"sweep": "run", "report": "runs"}
+SHARED = {"arena": "run", "sweep": "run", "report": "runs"}
 """Commands that live in the module of another command."""
 
 GROUPS = ("runs", "recipes", "claims")

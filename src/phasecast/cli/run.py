@@ -1,4 +1,4 @@
-"""``phasecast run`` and ``phasecast sweep``: one run of a recipe or many, here or on a cluster."""
+"""``phasecast run``, ``phasecast sweep`` and ``phasecast arena``: one run of a recipe or many, here or on a cluster."""
 
 from __future__ import annotations
 
@@ -77,6 +77,34 @@ def sweep(
     lines += [f"`phasecast report {swept.id}` writes a page"]
     emit(swept.plain(), "\n".join(lines), options)
     return exit_code(swept.status)
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Problems:
+    """Which problems the arena draws."""
+
+    seed: Annotated[int, Parameter(help="draws every problem and seeds every sampler")] = 0
+    quick: Annotated[bool, Parameter(negative=(), help="a few problems of each family, the first of the full run")] = (
+        False
+    )
+    family: Annotated[Words, Parameter(help="NAME …, families or areas such as llc; defaults to all")] = None
+    problem: Annotated[int | None, Parameter(help="this problem of each family only")] = None
+
+
+def arena(*, problems: Problems = Problems(), options: Computing = Computing()) -> int:
+    pin_threads(options.threads)
+    from phasecast.lab import run as compute
+    from phasecast.studies.arena.study import record
+
+    drawn = {"seed": problems.seed, "quick": problems.quick, "problem": problems.problem}
+    chosen = {} if problems.family is None else {"families": problems.family}
+    with interruption_as_json(options):
+        finished = compute("arena", {**drawn, **chosen}, store=options.store, checkpoint_every=options.checkpoint_every)
+    found = record(finished)
+    text = f"{found}\n`phasecast report {finished.id}` writes a page with the figures"
+    emit(found.plain(), text, options)
+    return 0
 
 
 def _check(where: Where, options: Computing) -> None:

@@ -23,6 +23,7 @@ from phasecast.core.errors import BadInput, unknown, whole_number
 from phasecast.core.results import Status
 from phasecast.core.statistics import standard_error
 from phasecast.core.types import PyTree
+from phasecast.posterior.limit import LocalShape, Trend, distance_to_limit, limit_warnings, local_shape, trend_of
 from phasecast.posterior.model import Model
 from phasecast.posterior.phase import phase_of, phase_warnings
 from phasecast.posterior.rlct_policy import POLICY, RLCTPolicy
@@ -80,7 +81,8 @@ def rlct(  # wide signature: documented API, the options of tempered and the met
         model, sets, grid, sampler=sampler, chains=chains, draws=draws, warmup=warmup, thin=_thin(draws), swap=swap,
         seed=seed,
     )  # fmt: skip
-    return replace(judge_rlct(model, sets, tree, inside, method, time.monotonic() - begun), draws=tree)
+    shape = local_shape(model, sets, tree, inside)
+    return replace(judge_rlct(model, sets, tree, inside, method, time.monotonic() - begun, shape=shape), draws=tree)
 
 
 def auto_betas(n: int) -> tuple[np.ndarray, np.ndarray]:
@@ -125,8 +127,13 @@ def judge_rlct(
     method: str = "variance",
     seconds: float = 0.0,
     policy: RLCTPolicy = POLICY,
+    shape: LocalShape | None = None,
 ) -> RLCT:
-    """λ̂ from a tree of :func:`phasecast.posterior.tempered`, judged by a policy."""
+    """λ̂ from a tree of :func:`phasecast.posterior.tempered`, judged by a policy.
+
+    ``shape`` is what :func:`phasecast.posterior.limit.local_shape` finds around the best point. The error is that of
+    the chains or data sets, and, unless λ̂ is refused, the distance to the limit and what other data would change.
+    """
     stats = tree["sample_stats"].to_dataset()
     betas, losses = stats["beta"].values, stats["nL"].values
     each = [estimates(one, betas, inside) for one in losses]
@@ -148,11 +155,19 @@ def judge_rlct(
     checks = Checks(worst_rhat, least_ess, float(stats["divergent"].values.mean()), apart, limit)
     refused = _refusals(checks, curve[inside], value, error, size, policy)
     warned = phase_warnings(phase, value, betas[inside], model.rows(sets[0]), policy)
+    trend = Trend(*_over_sets([one.trend.slope for one in each], [one.trend.error for one in each]))
+    limit = distance_to_limit(value, error, trend, shape, policy)
+    other_data = 0.0
+    if not refused:
+        warned += limit_warnings(value, limit, trend, shape, size, policy)
+        if len(sets) == 1 and not limit.regular:
+            other_data = policy.fluctuation * math.sqrt(value * float(betas[inside].mean()) / 2)
+        error = math.hypot(error, limit.distance, other_data) if limit.distance or other_data else error
     return RLCT(
         value,
         error,
         Status.REFUSED if refused else Status.WARNING if warned else Status.OK,
-        error_kind="datasets" if len(sets) > 1 else "mcse",
+        error_kind="datasets" if len(sets) > 1 or other_data else "mcse",
         reasons=refused + warned,
         name=f"λ̂ of {model.name}",
         policy=policy.plain(),
@@ -173,6 +188,13 @@ def judge_rlct(
         divergences=checks.divergent,
         swapped=float(swaps.min()) if swaps.size else math.nan,
         starts_apart=apart,
+        trend=trend.slope,
+        trend_error=trend.error,
+        distance=limit.distance,
+        other_data=other_data,
+        identified=shape.identified if shape else -1,
+        seen=shape.seen if shape else np.empty(0),
+        gaussian=shape.gaussian if shape else math.nan,
         sampler=stats.attrs["sampler"],
         seconds=seconds,
     )
@@ -186,6 +208,7 @@ class Estimates(NamedTuple):
     slope: float
     slope_error: float
     curve: np.ndarray
+    trend: Trend
 
 
 def estimates(losses: np.ndarray, betas: np.ndarray, inside: np.ndarray) -> Estimates:
@@ -195,7 +218,7 @@ def estimates(losses: np.ndarray, betas: np.ndarray, inside: np.ndarray) -> Esti
     pooled = squares[inside].mean(axis=0)  # over β at one step: walkers that exchange parameters are not independent
     curve = np.array([(s.mean(), mcse(s.T), e, mcse(x.T)) for s, e, x in zip(squares, means, losses, strict=True)])
     slope, slope_error = gls_slope(1 / betas[inside], means[inside], covariance_of_means(losses[inside]))
-    return Estimates(float(pooled.mean()), mcse(pooled.T), slope, slope_error, curve)
+    return Estimates(float(pooled.mean()), mcse(pooled.T), slope, slope_error, curve, trend_of(squares, betas))
 
 
 def covariance_of_means(losses: np.ndarray) -> np.ndarray:

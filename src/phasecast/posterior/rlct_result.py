@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
 COLUMNS = ("beta", "value", "error", "energy", "energy_error")
 
 
+def _empty() -> np.ndarray:
+    return np.empty(0)
+
+
 @dataclass(frozen=True, eq=False, kw_only=True)
 class RLCT(Measurement[float]):
     """λ̂ of a model, a truth and a prior, from tempered posteriors.
@@ -28,6 +33,11 @@ class RLCT(Measurement[float]):
     β(E_β[nL] − nL(best)), which is near λ̂ if the posterior is around the best known parameters; ``live_units`` and
     ``predictive_r2`` describe the network there (NaN for models that do not provide them). ``rhat``, ``ess``,
     ``swapped`` and ``starts_apart`` (in standard errors) are the worst over all β. ``draws`` are kept in memory only.
+
+    About the limit n → ∞: ``trend`` is dλ(β)/d log β; ``distance`` is how far the limit may be and ``other_data`` how
+    much λ̂ of one data set varies, both part of ``error``. At the mode of the posterior ``identified`` directions change
+    the likelihood (−1 if this was not computed), ``seen`` are the shares of the data, against the prior, in the
+    curvature along them, and ``gaussian`` is what λ̂ would be if the posterior were a Gaussian around it.
     """
 
     variance: float
@@ -49,6 +59,13 @@ class RLCT(Measurement[float]):
     starts_apart: float
     sampler: str
     seconds: float
+    trend: float = math.nan
+    trend_error: float = math.nan
+    distance: float = 0.0
+    other_data: float = 0.0
+    identified: int = -1
+    seen: np.ndarray = field(default_factory=_empty)
+    gaussian: float = math.nan
     draws: xr.DataTree | None = field(default=None, repr=False, compare=False, metadata=NOT_STORED)
 
     def plain(self) -> dict[str, Any]:
@@ -115,6 +132,11 @@ class RLCT(Measurement[float]):
             ("β", f"{inside[0]:.4g} to {inside[-1]:.4g}; λ(β) from {first:.4g} to {last:.4g}"),
             ("regular", f"d/2 = {self.size / 2:g} for {self.size} parameters, n = {self.n}"),
         ]
+        if np.isfinite(self.trend):
+            words = f"dλ(β)/d log β = {show(self.trend, self.trend_error)}, so the limit is within {self.distance:.2g}"
+            rows.append(("n → ∞", words))
+        if self.identified >= 0:
+            rows.append(("best point", self._best_point()))
         if np.isfinite(self.excess):
             details = [f"β(E[nL] − nL(best)) = {self.excess:.3g}"]
             details += [f"live units {self.live_units:.2g}"] if np.isfinite(self.live_units) else []
@@ -122,3 +144,10 @@ class RLCT(Measurement[float]):
             rows.append(("phase", ", ".join(details)))
         cost = f"{self.sampler}, {self.of_datasets.size} data sets, {self.seconds:.3g} s"
         return [*rows, ("chains", f"R-hat {self.rhat:.3f}, ESS {self.ess:.0f}"), ("cost", cost)]
+
+    def _best_point(self) -> str:
+        """How many directions the likelihood and the data decide at the mode of the posterior."""
+        words = f"the likelihood changes in {self.identified} of {self.size} directions"
+        if not np.isfinite(self.gaussian):
+            return f"{words}, not as a Gaussian"
+        return f"{words}, data share at least {self.seen.min():.2g}; Gaussian prediction {self.gaussian:.3g}"

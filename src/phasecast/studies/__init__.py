@@ -1,6 +1,7 @@
 """The recipes we ship, one module each with a ``RECIPE``, in folders that mirror the science packages."""
 
 RECIPES: dict[str, str] = {
+    "arena": "phasecast.studies.arena.study",
     "feature-diagram": "phasecast.studies.features.diagram",
     "feature-grokking": "phasecast.studies.features.late_generalisation",
     "feature-overlap": "phasecast.studies.features.overlap",

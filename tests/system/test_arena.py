@@ -1,0 +1,142 @@
+"""The arena: what it counts is right, it repeats to the bit, goes on where it was stopped, and refuses bad input."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import phasecast as pc
+from phasecast.core.errors import BadInput
+from phasecast.core.results import Measurement, Status
+from phasecast.studies.arena.families import FAMILIES, select
+from phasecast.studies.arena.family import Family, Outcome, stream
+from phasecast.studies.arena.tally import Judged, Tally
+
+CHEAP = ["exact-monomials", "exact-newton"]
+
+
+def family(judge, **more) -> Family:
+    return Family("test-family", "nothing", "nothing", lambda rng: rng.normal(), judge, 200, 2, **more)
+
+
+def tally(judge, count=200, seed=1, **more) -> Tally:
+    chosen = family(judge, **more)
+    return Tally(chosen, [Judged("test-family", k, chosen.outcome(seed, k), 0.0) for k in range(count)])
+
+
+def honest(scale: float, bias: float = 0.0):
+    """A judge of a product whose errors are ``scale`` of what they should be."""
+
+    def judge(truth: float, seed: int) -> Outcome:
+        estimate = truth + np.random.default_rng(seed).normal() + bias
+        return Outcome.of(Measurement(estimate, scale), truth, f"truth {truth:.3f}")
+
+    return judge
+
+
+def test_honest_errors_pass_and_dishonest_ones_do_not():
+    assert tally(honest(1.0)).missed() == []
+    assert any("±2 errors" in reason for reason in tally(honest(0.5)).missed())
+    far = tally(honest(1.0, bias=6.0))
+    assert any("are wrong" in reason for reason in far.missed())
+    assert len(far.wrong) > 190
+
+
+def test_a_refusal_is_a_miss_where_an_answer_is_expected_and_right_where_none_is():
+    def refuses(truth, seed):
+        return Outcome.of(Measurement.refused("no"), truth, "")
+
+    assert any("less than 60%" in reason for reason in tally(refuses).missed())
+    assert tally(refuses, refusing="there is no answer").missed() == []
+
+
+def test_an_ok_answer_where_there_is_none_is_wrong():
+    def answers(truth, seed):
+        return Outcome("ok", 1.0, 0.1, math.nan)
+
+    assert len(tally(answers, refusing="there is no answer").wrong) == 200
+
+
+def test_an_exception_is_an_outcome_and_is_listed():
+    def fails(truth, seed):
+        raise ValueError("broken\nover two lines")
+
+    outcome = family(fails).outcome(1, 0)
+    assert (outcome.status, outcome.reasons) == ("failed", "ValueError: broken over two lines")
+    assert any("failed" in reason for reason in tally(fails).missed())
+
+
+def test_intervals_are_what_is_covered_where_they_are_the_answer():
+    outcome = Outcome("ok", 10.0, 0.1, 12.0, interval=(9.0, 13.0))
+    assert outcome.covered
+    assert not Outcome("ok", 10.0, 0.1, 12.0, interval=(9.0, 11.0)).covered
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_problems_are_drawn_from_the_seed_the_family_and_their_number(name):
+    chosen = FAMILIES[name]
+    drawn = [str(chosen.problem(stream(seed, name, number))) for seed, number in ((1000, 0), (1000, 0), (1001, 0))]
+    assert drawn[0] == drawn[1]
+    many = {str(chosen.problem(stream(1000, name, number))) for number in range(8)}
+    assert len(many) > 1
+    assert chosen.full >= chosen.quick >= 1
+
+
+def test_there_are_twelve_families_and_two_hundred_problems():
+    assert len(FAMILIES) >= 12
+    assert sum(one.full for one in FAMILIES.values()) >= 200
+
+
+def test_an_area_means_all_of_its_families():
+    assert set(select(["exact"])) == {name for name in FAMILIES if name.startswith("exact-")}
+    with pytest.raises(BadInput, match="did you mean 'llc-bowls'"):
+        select(["llc-bowl"])
+
+
+def test_the_library_call_counts_prints_and_repeats_one_problem(tmp_path):
+    record = pc.arena(CHEAP, seed=1000, quick=True, store=tmp_path, quiet=True)
+    assert [one.family.name for one in record.tallies] == CHEAP
+    assert record.wrong == []
+    assert "exact-newton" in str(record)
+    again = pc.arena("exact-newton", seed=1000, problem=3, store=tmp_path, quiet=True)
+    assert again["exact-newton"].judged[0].outcome == record["exact-newton"].judged[3].outcome
+
+
+def test_the_command_prints_a_table_or_json_and_a_report(command, command_json, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    found = command_json("arena", "--seed", "1000", "--quick", "--family", *CHEAP)
+    assert found["status"] == "ok"
+    assert {one["family"] for one in found["families"]} == set(CHEAP)
+    assert found["wrong_and_ok"] == []
+    assert found["families"][0]["worst"]["command"].startswith("phasecast arena --seed 1000 --family exact-monomials")
+    code, out, _ = command("arena", "--seed", "1000", "--quick", "--family", *CHEAP)
+    assert code == 0
+    assert "wrong+ok" in out
+    page = Path(command_json("report", found["run"])["report"]).read_text()
+    assert "exact-newton" in page
+    assert "phasecast arena --seed 1000 --family exact-newton --problem" in page
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("--family", "llamas"), ("--seed", "-1"), ("--problem", "-1"), ("--seed", "x"), ("--family", "exact-newtons")],
+)
+def test_bad_input_is_one_line_and_exit_code_2(command, words, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code, out, err = command("arena", *words)
+    assert code == 2
+    assert len(err.strip().splitlines()) == 1
+    assert out == ""
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+def test_the_quick_arena_finds_nothing_wrong_and_ok(tmp_path):
+    record = pc.arena(seed=1000, quick=True, store=tmp_path, quiet=True)
+    assert record.failed == []
+    assert [one.sentence() for one in record.wrong] == []
+    assert record.run.status in ("ok", "warning")
+    assert Status.OK in {one.outcome.status for tally in record.tallies for one in tally.judged}
