@@ -259,8 +259,8 @@ def _thinned(t: np.ndarray, y: np.ndarray, spread: np.ndarray) -> tuple[np.ndarr
         return t, y, spread
     first = np.arange(0, len(t), size)
     weight = np.add.reduceat(spread**-2, first)
-    means = (np.add.reduceat(part * spread**-2, first) / weight for part in (t, y))
-    return *means, weight**-0.5
+    time, value = (np.add.reduceat(part * spread**-2, first) / weight for part in (t, y))
+    return time, value, weight**-0.5
 
 
 class _Tried(NamedTuple):
