@@ -85,6 +85,11 @@ def test_problems_are_drawn_from_the_seed_the_family_and_their_number(name):
     assert chosen.full >= chosen.quick >= 1
 
 
+def test_there_are_twelve_families_and_two_hundred_problems():
+    assert len(FAMILIES) >= 12
+    assert sum(one.full for one in FAMILIES.values()) >= 200
+
+
 def test_an_area_means_all_of_its_families():
     assert set(select(["exact"])) == {name for name in FAMILIES if name.startswith("exact-")}
     with pytest.raises(BadInput, match="did you mean 'llc-bowls'"):

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from phasecast.core.errors import unknown
-from phasecast.studies.arena import exact, llc
+from phasecast.studies.arena import calibration, criteria, exact, learning, llc, networks, posteriors, thresholds
 from phasecast.studies.arena.family import Family
 
-FAMILIES: dict[str, Family] = {family.name: family for module in (exact, llc) for family in module.FAMILIES}
+MODULES = (exact, criteria, learning, thresholds, llc, networks, posteriors, calibration)
+FAMILIES: dict[str, Family] = {family.name: family for module in MODULES for family in module.FAMILIES}
 
 
 def select(names: tuple[str, ...] | list[str]) -> tuple[str, ...]:

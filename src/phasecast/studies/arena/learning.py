@@ -1,0 +1,166 @@
+"""Are learning curves, and the time to leave a plateau, those of SGD? Random spectra, sizes and learning rates."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from phasecast.studies.arena.family import Family, Outcome, log_uniform
+
+INPUTS = 150  # and twice as many: what is of order 1/N cancels in twice the second minus the first
+SEEDS = 24
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A student and a teacher on power-law data, and the α at which they are compared."""
+
+    students: int
+    teachers: int
+    modes: int
+    exponent: float
+    lr: float
+    sigma: float
+    alpha: float
+    draw: int
+
+    def __str__(self) -> str:
+        return (
+            f"ε at α = {self.alpha:g}, K = {self.students}, M = {self.teachers}, {self.modes} eigenvalues with β = "
+            f"{self.exponent:g}, η = {self.lr:g}, σ = {self.sigma:g}, drawn with {self.draw}"
+        )
+
+
+def erf_curve(rng: np.random.Generator) -> Curve:
+    """One to three erf units; fast enough for the noise of SGD to be seen."""
+    students, teachers = (int(count) for count in rng.integers(1, 4, 2))
+    modes = int(rng.choice([1, 2, 3, 5, 6, 10]))  # divisors of the numbers of inputs
+    return Curve(
+        students, teachers, modes, log_uniform(rng, 0.2, 1.5), log_uniform(rng, 0.1, 1), log_uniform(rng, 0.05, 0.5),
+        log_uniform(rng, 0.5, 30), int(rng.integers(2**31)),
+    )  # fmt: skip
+
+
+def judge_erf(problem: Curve, seed: int) -> Outcome:
+    """The second-order equations from the same weights, against SGD extrapolated to infinitely many inputs."""
+    from phasecast import online
+
+    spectrum = online.Spectrum.power_law(problem.modes, problem.exponent)
+    gaps, errors, curve = [], [], None
+    for inputs in (INPUTS, 2 * INPUTS):
+        J, B = online.draw_weights(problem.students, problem.teachers, inputs, problem.sigma, problem.draw)
+        start = online.OrderParameters.from_weights(J, B, spectrum)
+        curve = online.solve(start, spectrum, problem.lr, [problem.alpha], order=2)
+        seeds = [seed % 2**20 + number for number in range(SEEDS)]
+        runs = online.simulate(
+            problem.students, problem.teachers, spectrum, problem.lr, [problem.alpha], inputs=inputs, seeds=seeds,
+            weights=(J, B),
+        )  # fmt: skip
+        mean = online.mean_curve(runs)
+        gaps.append(float(mean.eps[0] - np.asarray(curve.estimate)[0]))
+        errors.append(float(np.asarray(mean.error)[0]))
+    assert curve is not None
+    estimate = float(np.asarray(curve.estimate)[0])
+    truth = estimate + 2 * gaps[1] - gaps[0]
+    return Outcome(
+        str(curve.status),
+        estimate,
+        float(np.max(np.asarray(curve.error))),
+        truth,
+        math.hypot(2 * errors[1], errors[0]),
+        str(problem),
+        "; ".join(curve.reasons),
+    )
+
+
+def linear_curve(rng: np.random.Generator) -> Curve:
+    """One linear unit on 16 to 64 inputs, below the rate at which SGD diverges."""
+    modes = int(rng.choice([16, 32, 64]))
+    return Curve(
+        1, 1, modes, log_uniform(rng, 0.2, 2), log_uniform(rng, 0.02, 0.6), log_uniform(rng, 0.01, 1),
+        log_uniform(rng, 0.5, 20), int(rng.integers(2**20)),
+    )  # fmt: skip
+
+
+def judge_linear(problem: Curve, seed: int) -> Outcome:
+    """The exact mean of discrete SGD, against the mean of many simulations."""
+    from phasecast import online
+
+    spectrum = online.Spectrum.power_law(problem.modes, problem.exponent)
+    answer = online.sgd_curve(spectrum, problem.modes, problem.lr, problem.sigma, [problem.alpha])
+    runs = online.simulate(
+        1, 1, spectrum, problem.lr, [problem.alpha], inputs=problem.modes, sigma=problem.sigma,
+        seeds=range(problem.draw, problem.draw + 400), activation="linear",
+    )  # fmt: skip
+    mean = online.mean_curve(runs)
+    return Outcome(
+        str(answer.status),
+        float(np.asarray(answer.estimate)[0]),
+        float(np.max(np.asarray(answer.error))),
+        float(mean.eps[0]),
+        float(np.asarray(mean.error)[0]),
+        str(problem),
+        "; ".join(answer.reasons),
+    )
+
+
+@dataclass(frozen=True)
+class Escape:
+    """Teachers in several modes of a power law; students that start almost alike."""
+
+    teachers: int
+    modes: int
+    exponent: float
+    lr: float
+    draw: int
+
+    def __str__(self) -> str:
+        return (
+            f"escape time of K = M = {self.teachers}, {self.modes} eigenvalues with β = {self.exponent:g}, η = "
+            f"{self.lr:g}, teachers drawn with {self.draw}"
+        )
+
+
+def escape(rng: np.random.Generator) -> Escape:
+    """Two or three teachers at random."""
+    teachers, modes = int(rng.integers(2, 4)), int(rng.choice([1, 2, 5, 10]))
+    return Escape(teachers, modes, log_uniform(rng, 0.2, 1), log_uniform(rng, 0.02, 0.3), int(rng.integers(2**31)))
+
+
+APART = 1e-7  # standard deviation of the students' differences at the start
+SMALL = (1e-5, 1e-2)  # share of R* between which the differences grow like an exponential
+
+
+def judge_escape(problem: Escape, seed: int) -> Outcome:
+    """τ from the matrix at the plateau, against the growth of the differences in the solved equations.
+
+    The error of the measured rate is the change of the slope from the first to the second half of the window, which
+    also says whether there was a plateau to leave.
+    """
+    from phasecast import online
+
+    spectrum = online.Spectrum.power_law(problem.modes, problem.exponent)
+    count = problem.teachers
+    state = online.OrderParameters.draw(count, count, spectrum, inputs=400, sigma=APART, seed=problem.draw)
+    T1, T2 = state.moment(1, spectrum).T, state.moment(2, spectrum).T
+    answer = online.escape_time(T1, T2, problem.lr)
+    tau, reach = float(answer.value), float(np.mean(online.plateau(T1).R))
+    grid = np.linspace(0, 25 * tau, 1500)[1:]
+    curve = online.solve(state, spectrum, problem.lr, grid, order=1)
+    apart = np.abs(curve.R1 - curve.R1.mean(axis=1, keepdims=True)).max(axis=(1, 2))
+    inside = np.flatnonzero((apart > SMALL[0] * reach) & (apart < SMALL[1] * reach))
+    if len(inside) < 20:
+        return Outcome("refused", tau, 0.0, math.nan, words=str(problem), reasons="no exponential growth was seen")
+    halves = np.array_split(inside, 2)
+    slopes = [np.polyfit(grid[part], np.log(apart[part]), 1)[0] for part in halves]
+    rate, change = float(np.mean(slopes)), float(abs(slopes[1] - slopes[0]))
+    return Outcome("ok", tau, 0.0, 1 / rate, change / rate**2, str(problem))
+
+
+FAMILIES = (
+    Family("online-curves", "online.solve, order 2", "SGD, extrapolated in N", erf_curve, judge_erf, 10, 1),
+    Family("online-linear", "online.sgd_curve", "mean of 400 simulations", linear_curve, judge_linear, 10, 2),
+    Family("online-escape", "online.escape_time", "growth in the solved equations", escape, judge_escape, 8, 1),
+)
