@@ -2,7 +2,9 @@
 
 python benchmarks/llc_real.py                  the default call on each model, each in a process of its own
 python benchmarks/llc_real.py coverage [CALLS [MODEL …]]  errors beside a reference at the same nβ and γ (20 calls)
-python benchmarks/llc_real.py trajectory       20 checkpoints of the training of the transformer
+python benchmarks/llc_real.py trajectory       20 checkpoints of the transformer, killed once and resumed
+python benchmarks/llc_real.py block            a block of known λ̂ beside the transformer, on minibatches, 5 seeds
+python benchmarks/llc_real.py parts            every layer and attention head of the transformer
 python benchmarks/llc_real.py radius           how the order of checkpoints depends on γ, which set the default radius
 python benchmarks/llc_real.py million          a million parameters and a million tokens
 
@@ -15,6 +17,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -89,26 +92,114 @@ def coverage(calls: int = 20, *names: str) -> None:
 
 
 def trajectory(count: int = 20) -> None:
-    """λ̂ along the training of the transformer: one γ, chains that go on."""
+    """λ̂ along the training of the transformer as a stored run: timed, then again, killed once and resumed."""
+    sys.path.insert(0, str(HERE))
+    import torch
+
+    import real_models
+
+    trained = real_models.transformer()
+    with tempfile.TemporaryDirectory() as folder:
+        files = []
+        for step in sorted(trained.checkpoints)[-count:]:
+            files.append(str(Path(folder) / f"step-{step:04d}.pt"))
+            torch.save(trained.checkpoints[step], files[-1])
+        settings = {"problem": "real_models:untrained_transformer", "n": trained.n, "target": 0.1, "max_grads": 700}
+        words = [sys.executable, "-m", "phasecast.cli", "run", "llc", "--json", "--set"]
+        words += [*(f"{key}={value}" for key, value in settings.items()), f"checkpoints={json.dumps(files)}", "--store"]
+        begun = time.monotonic()
+        whole = answers(subprocess.check_output([*words, f"{folder}/whole"], cwd=HERE))
+        seconds = time.monotonic() - begun
+        print(f"{'checkpoint':12s} {'λ̂':>18s} {'value_min':>10s} status")
+        for name, one in whole.items():
+            print(f"{name:12s} {one['estimate']:9.1f} ± {one['error']:<6.2g} {one['value_min']:10.1f} {one['status']}")
+        refused = sum(one["status"] == "refused" for one in whole.values())
+        print(f"{count} checkpoints in {seconds:.0f} s (bound 360 s), {refused} refused", flush=True)
+        killed = subprocess.Popen([*words, f"{folder}/killed"], cwd=HERE, stdout=subprocess.DEVNULL)
+        time.sleep(seconds / 3)
+        killed.kill()
+        killed.wait()
+        again = answers(subprocess.check_output([*words, f"{folder}/killed"], cwd=HERE))
+        print(f"killed after {seconds / 3:.0f} s and resumed: {'the same bits' if again == whole else 'DIFFERS'}")
+
+
+def answers(text: bytes) -> dict[str, dict[str, float | str]]:
+    """What a run of the recipe ``llc`` printed, by checkpoint."""
+    kept = ("estimate", "error", "status")
+    return {
+        answer["where"]["checkpoint"]: {
+            **{name: answer["result"][name] for name in kept},
+            "value_min": answer["result"]["diagnostics"]["value_min"],
+        }
+        for answer in json.loads(text)["answers"]
+    }
+
+
+def block(seeds: int = 5, directions: int = 600) -> None:
+    """A bowl of known λ̂ beside the transformer, with parameters of its own, sampled on minibatches.
+
+    λ̂(both) − λ̂(transformer) is the bowl's Σ ½ nβh/(nβh + γ) at the same nβ and γ. Criterion, written before running: at
+    every seed the difference is within 3 combined errors of it, and over the seeds the mean within 2.
+    """
+    sys.path.insert(0, str(HERE))
+    from torch.nn import Module, Parameter
+
+    import phasecast as pc
+    import real_models
+
+    trained = real_models.transformer()
+    alone = pc.torch.llc(trained.module, trained.data, trained.loss, n=trained.n, progress=False, seconds=90.0)
+    nbeta, gamma = alone.nbeta, alone.gamma
+    import torch
+
+    curvature = gamma / nbeta * torch.logspace(-1, 2, directions)
+
+    class Beside(Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.net, self.bowl = trained.module, Parameter(torch.zeros(directions))
+
+        def forward(self, tokens):
+            return self.net(tokens), (curvature * self.bowl**2).sum() / 2
+
+    def loss(outputs, targets):
+        return trained.loss(outputs[0], targets) + outputs[1]
+
+    both = Beside()
+    exact = float((0.5 * curvature * nbeta / (curvature * nbeta + gamma)).sum())
+    print(f"γ = {gamma:.3g}, nβ = {nbeta:.0f}; the bowl's own λ̂ is {exact:.2f}")
+    distances = []
+    for seed in range(1, seeds + 1):
+        given = {"gamma": gamma, "n": trained.n, "seed": seed, "progress": False, "seconds": 60.0, "target": 0.01}
+        without = pc.torch.llc(trained.module, trained.data, trained.loss, **given)
+        whole = pc.torch.llc(both, trained.data, loss, **given | {"seed": 100 + seed})
+        difference, error = whole.estimate - without.estimate, float(np.hypot(whole.error, without.error))
+        distances.append((difference - exact) / error)
+        print(
+            f"{seed}: {whole.estimate:8.1f} ± {whole.error:<5.2g} − {without.estimate:8.1f} ± {without.error:<5.2g} = "
+            f"{difference:7.1f} ± {error:<5.2g} z = {distances[-1]:+.2f}  {whole.status} {without.status}", flush=True,
+        )  # fmt: skip
+    mean = sum(distances) / len(distances) ** 0.5
+    print(f"worst |z| {max(map(abs, distances)):.2f} (bound 3), mean over seeds {mean:+.2f} errors (bound 2)")
+
+
+def parts(seconds: float = 15.0) -> None:
+    """Restricted λ̂ of every layer and every attention head of the transformer."""
     sys.path.insert(0, str(HERE))
     import phasecast as pc
     import real_models
 
     trained = real_models.transformer()
-    steps = sorted(trained.checkpoints)[-count:]
-    checkpoints = {step: trained.checkpoints[step] for step in steps}
+    names = sorted({name.rsplit(".", 1)[0] for name, _ in trained.module.named_parameters()})
+    components = {name: f"{name}*" for name in names}
+    for layer in range(2):
+        components |= pc.torch.heads(trained.module, f"blocks.{layer}.qkv", 4, f"blocks.{layer}.out")
     begun = time.monotonic()
-    path = pc.torch.llc_trajectory(
-        trained.module, checkpoints, trained.data, trained.loss, n=trained.n, target=0.1, seconds=30.0, progress=False
+    measured = pc.torch.llc_components(
+        trained.module, trained.data, trained.loss, components, n=trained.n, seconds=seconds, target=0.1, progress=False
     )
-    seconds = time.monotonic() - begun
-    print(f"{'step':>6s} {'loss':>8s} {'λ̂':>18s} {'value_min':>10s} status")
-    for step, loss, one in zip(path.steps, path.losses, path.results, strict=True):
-        print(f"{step:6.0f} {loss:8.4f} {one.estimate:9.1f} ± {one.error:<6.2g} {one.value_min:10.1f} {one.status}")
-    refused = sum(str(one.status) == "refused" for one in path.results)
-    print(f"{len(path.steps)} checkpoints in {seconds:.0f} s at γ = {path.results[0].gamma:.3g}, {refused} refused")
-    for transition in path.transitions():
-        print(transition)
+    print(measured)
+    print(f"{len(components)} parts in {time.monotonic() - begun:.0f} s")
 
 
 def radius() -> None:
@@ -163,6 +254,10 @@ if __name__ == "__main__":
             coverage(int(calls), *names)
         case ["trajectory", *count]:
             trajectory(*map(int, count))
+        case ["block", *seeds]:
+            block(*map(int, seeds))
+        case ["parts"]:
+            parts()
         case ["radius"]:
             radius()
         case ["million"]:

@@ -104,6 +104,11 @@ def transformer(seed: int = 0, tokens: int = 200_000, width: int = 64, layers: i
     return trained._replace(n=inputs.numel())
 
 
+def untrained_transformer() -> tuple[nn.Module, tuple[Tensor, Tensor], Callable[..., Any]]:
+    """The transformer before its training, as a factory for ``phasecast run llc``."""
+    return tuple(transformer(steps=0)[:3])  # pyright: ignore[reportReturnType]
+
+
 def million(seed: int = 0, steps: int = 60) -> Trained:
     """A transformer of about a million parameters on about a million tokens."""
     return transformer(seed, tokens=1_000_000, width=176, layers=3, steps=steps)

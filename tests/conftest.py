@@ -60,6 +60,18 @@ def _share_compiled_programs() -> None:
 _share_compiled_programs()
 
 
+@pytest.fixture(scope="module")
+def quick_compiler():
+    """XLA optimises little, which halves the time to compile: for modules whose programs are many, small and run once.
+
+    Results differ by rounding, so what was compiled is forgotten before other modules compare bits.
+    """
+    jax.config.update("jax_disable_most_optimizations", True)
+    yield
+    jax.config.update("jax_disable_most_optimizations", False)
+    jax.clear_caches()
+
+
 @pytest.fixture
 def store(tmp_path: Path) -> Path:
     """The path of a store that does not exist yet."""

@@ -30,8 +30,8 @@ NAMES = {
     "draw_data finite_size fixed_point half_success hessian_spectrum initial_laws loss lowest_curvatures one_step_laws "
     "outlier_set over_draws "
     "scalar_threshold simulate stieltjes successes target threshold wide_dmft",
-    "phasecast.grokking": "Network Piece Task checkpoint_steps crossings effective_width grokking_severity mlp "
-    "quadratic split task train transformer",
+    "phasecast.grokking": "Architecture Network Piece Task checkpoint_steps crossings effective_width "
+    "grokking_severity mlp quadratic split task train transformer",
     "phasecast.online": "Curve ExponentFit Forecast OrderParameters Plateau PlateauLength Spectrum asymptotic_curve "
     "asymptotic_rates curve decay_rates draw_weights equal_escape_time equal_plateau escape_rates escape_time "
     "feature_floor general_curve generalisation_error integral_curve linear_curve load_data max_learning_rate "
@@ -41,10 +41,10 @@ NAMES = {
     "phasecast.posterior": "Criteria GridModel Model RLCT Ranking Scores Setting Training bic compare criteria "
     "deep_linear effective_parameters exact flat_minimum_entropy free_energy from_arviz from_numpyro "
     "generalisation_curves learning_errors linear linear_data mixture monomial network_data new_data_losses "
-    "polygon_network power_model reduced_rank rescale rescaling rlct scaling_direction score singular_fluctuation "
-    "singularity table_setting temperature_grid tempered two_layer wbic wbic_beta",
-    "phasecast.claims": "Claim ClaimVerdict Finding RecipeCheck Verification Verified all_claims check_of find verify "
-    "verify_all",
+    "polygon_network power_model prior_losses reduced_rank rescale rescaling rlct scaling_direction score "
+    "singular_fluctuation singularity table_setting temperature_grid tempered two_layer wbic wbic_beta",
+    "phasecast.claims": "Claim ClaimVerdict Finding RecipeCheck StoredVerification Verification all_claims check_of "
+    "find verify verify_all",
     "phasecast.lab": "Answer Answers Captioned Chunk Conclusion DataFile Factory LocalEngine RECIPES Recipe Run Spec "
     "Store Sweep Swept Table find_recipe load make_sweep read_sweep resume run sweep tabulate",
     "phasecast.torch": "Problem heads llc llc_components llc_trajectory load",

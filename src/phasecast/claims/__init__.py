@@ -6,7 +6,7 @@
 """
 
 from phasecast.claims.registry import Verification, all_claims, check_of, find, verify
-from phasecast.claims.verification import Verified, verify_all
+from phasecast.claims.verification import StoredVerification, verify_all
 from phasecast.core.claim import Claim, ClaimVerdict, Finding, RecipeCheck
 
 RECIPES: dict[str, str] = {"claim-check": "phasecast.claims.verification"}
@@ -17,8 +17,8 @@ __all__ = [
     "ClaimVerdict",
     "Finding",
     "RecipeCheck",
+    "StoredVerification",
     "Verification",
-    "Verified",
     "all_claims",
     "check_of",
     "find",

@@ -46,7 +46,7 @@ NAME = "claim-check"
 
 
 @dataclass(frozen=True)
-class Verified:
+class StoredVerification:
     """One claim: what its check found, or the error that stopped it."""
 
     claim: Claim
@@ -84,7 +84,7 @@ def verify_all(
     engine: Engine | None = None,
     store: Store | str | Path | None = None,
     quiet: bool = False,
-) -> list[Verified]:
+) -> list[StoredVerification]:
     """Verify every claim whose id starts with ``beginning``; what the store has is not computed again.
 
     Parameters
@@ -109,7 +109,7 @@ def verify_all(
     outcomes = compute_tasks(tasks, f"claims ({len(claims)})", engine=engine, quiet=quiet)
     identities = list(unique)
     errors = {identities[outcome.task.index]: outcome.error for outcome in outcomes if outcome.run is None}
-    return [_verified(claim, Run(runs[name], place), errors.get(runs[name], "")) for name, claim in claims.items()]
+    return [_stored(claim, Run(runs[name], place), errors.get(runs[name], "")) for name, claim in claims.items()]
 
 
 def _experiment(claim: Claim) -> tuple[Recipe, Spec]:
@@ -121,9 +121,9 @@ def _experiment(claim: Claim) -> tuple[Recipe, Spec]:
     return RECIPE, make_spec(ClaimCheck, {"claim": claim.id})
 
 
-def _verified(claim: Claim, run: Run, error: str) -> Verified:
+def _stored(claim: Claim, run: Run, error: str) -> StoredVerification:
     if error:
-        return Verified(claim, None, run.id, None, True, error)
+        return StoredVerification(claim, None, run.id, None, True, error)
     status = run.folder.status()
     facts, now = status["provenance"], provenance(0)
     current = (facts["commit"], facts["versions"]["phasecast"]) == (now["commit"], now["versions"]["phasecast"])
@@ -134,8 +134,8 @@ def _verified(claim: Claim, run: Run, error: str) -> Verified:
         else:
             finding = _stored_finding(run.results())
     except PhasecastError as problem:  # a judge that misses an answer is this claim's failure, not that of the others
-        return Verified(claim, None, run.id, status["wall_seconds"], current, str(problem))
-    return Verified(claim, finding, run.id, status["wall_seconds"], current)
+        return StoredVerification(claim, None, run.id, status["wall_seconds"], current, str(problem))
+    return StoredVerification(claim, finding, run.id, status["wall_seconds"], current)
 
 
 class ClaimCheck(Spec):

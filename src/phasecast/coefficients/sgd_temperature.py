@@ -206,8 +206,11 @@ def _derivatives(problem: Problem) -> tuple[np.ndarray, np.ndarray, Callable[[np
 
         rows = jax.jit(jax.vmap(jax.grad(of_row), (None, 0)))
         slopes = np.asarray(rows(flat, data))
-        hessian = np.asarray(jax.hessian(lambda flat: problem.loss(unravel(flat), data))(flat))
-        mean = np.asarray(jax.grad(lambda flat: problem.loss(unravel(flat), data))(flat))
+
+        def whole(flat: jax.Array) -> Array:
+            return problem.loss(unravel(flat), data)
+
+        hessian, mean = map(np.asarray, jax.jit(lambda flat: (jax.hessian(whole)(flat), jax.grad(whole)(flat)))(flat))
     if not (np.all(np.isfinite(slopes)) and np.all(np.isfinite(hessian))):
         raise BadInput("the loss has derivatives that are not finite", "give a loss that is smooth at params")
     if not np.allclose(mean, slopes.mean(0), rtol=1e-6, atol=1e-9 * max(1e-300, abs(slopes).max())):

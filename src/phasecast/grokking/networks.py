@@ -33,8 +33,8 @@ BLOCK = 140_000  # float32 numbers, half a megabyte: a few such arrays fit into 
 
 
 @dataclass(frozen=True)
-class Network:
-    """A network for one task.
+class Architecture:
+    """A network for one task: how its weights are drawn and what it computes with them.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ class Network:
     gradient: Callable[[Params, Array, Array], Params] | None = None
 
 
-def quadratic(task: Task, width: int, activation: str = "square") -> Network:
+def quadratic(task: Task, width: int, activation: str = "square") -> Architecture:
     """f(x) = V σ(Wᵀx) with σ(h) = h² (Cullen et al. 2026, section 3) or another activation; no biases.
 
     ``W`` has shape (inputs, width), ``V`` (classes, width).
@@ -68,11 +68,11 @@ def quadratic(task: Task, width: int, activation: str = "square") -> Network:
         return sigma(look_up(params["W"], tokens, task.operands)) @ params["V"].T
 
     if activation == "square":
-        return Network("quadratic", init, apply, "V", _square_gradient(task.operands))
-    return Network(f"quadratic with {activation}", init, apply, "V")
+        return Architecture("quadratic", init, apply, "V", _square_gradient(task.operands))
+    return Architecture(f"quadratic with {activation}", init, apply, "V")
 
 
-def mlp(task: Task, width: int, depth: int = 2, activation: str = "relu") -> Network:
+def mlp(task: Task, width: int, depth: int = 2, activation: str = "relu") -> Architecture:
     """A multilayer perceptron with biases and ``depth`` hidden layers, all ``width`` wide, on the one-hot operands."""
     whole_number("width", width, 1)
     whole_number("depth", depth, 1)
@@ -91,10 +91,10 @@ def mlp(task: Task, width: int, depth: int = 2, activation: str = "relu") -> Net
             hidden = sigma(hidden @ params[f"W{layer}"] + params[f"b{layer}"])
         return hidden @ params["V"].T + params["c"]
 
-    return Network("mlp", init, apply, "V")
+    return Architecture("mlp", init, apply, "V")
 
 
-def transformer(task: Task, width: int, layers: int = 2, heads: int = 4) -> Network:
+def transformer(task: Task, width: int, layers: int = 2, heads: int = 4) -> Architecture:
     """A small transformer that reads the operands and an "=" and answers at the "=" (appendix H.3.1).
 
     Learned embeddings of tokens and positions; each layer has ``heads`` heads without a mask and a ReLU layer of
@@ -134,7 +134,7 @@ def transformer(task: Task, width: int, layers: int = 2, heads: int = 4) -> Netw
             stream = stream + jax.nn.relu(_normalised(stream) @ params[f"up{layer}"]) @ params[f"down{layer}"]
         return _normalised(stream[:, -1]) @ params["V"].T
 
-    return Network("transformer", init, apply)
+    return Architecture("transformer", init, apply)
 
 
 def look_up(weights: jax.Array, tokens: Array, operands: int) -> jax.Array:

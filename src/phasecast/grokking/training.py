@@ -21,7 +21,7 @@ import numpy as np
 
 from phasecast.core.errors import BadInput, whole_number
 from phasecast.core.types import Array, PyTree
-from phasecast.grokking.networks import Network, Params
+from phasecast.grokking.networks import Architecture, Params
 from phasecast.grokking.optimisers import Optimiser, Step, optimiser
 from phasecast.grokking.tasks import Task, split
 
@@ -72,7 +72,7 @@ class Piece:
 
 def train(
     task: Task,
-    network: Network,
+    network: Architecture,
     *,
     steps: int,
     fraction: float = 0.4,
@@ -196,7 +196,7 @@ class Loop:
     def __init__(
         self,
         task: Task,
-        network: Network,
+        network: Architecture,
         rule: Optimiser,
         data: list[tuple[np.ndarray, np.ndarray]],
         members: Members,

@@ -216,6 +216,6 @@ def _jacobians(teachers: int, spectrum: Spectrum) -> tuple[np.ndarray, np.ndarra
 
     with float64():
         zero = jax.numpy.zeros(2 * len(shapes) * modes)
-        first = np.asarray(jax.jacfwd(lambda x: rates(x, 1.0, 1))(zero))
-        both = np.asarray(jax.jacfwd(lambda x: rates(x, 1.0, 2))(zero))
+        orders = (jax.jit(jax.jacfwd(lambda x, order=order: rates(x, 1.0, order))) for order in (1, 2))
+        first, both = (np.asarray(jacobian(zero)) for jacobian in orders)
     return first, both - first

@@ -187,7 +187,7 @@ def response(T1: np.ndarray, at: Plateau) -> np.ndarray:
         return 2 / jnp.pi * (A + a * (-g + (g * (at.Q + q) - A @ R) / own))
 
     with float64():
-        return np.asarray(jax.jacfwd(drift)(jnp.zeros(teachers)))
+        return np.asarray(jax.jit(jax.jacfwd(drift))(jnp.zeros(teachers)))
 
 
 def _gram(matrix: ArrayLike, name: str) -> np.ndarray:

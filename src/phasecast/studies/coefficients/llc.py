@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from phasecast.coefficients.llc.result import LLC
     from phasecast.core.problem import Problem
 
-STATUSES = (Status.OK, Status.WARNING, Status.REFUSED)
 LONGEST_REASONS = 2000  # bytes of a row that hold the reasons: about ten of them
 DRAWS = 256  # kept of each chain, for figures and ArviZ
 NUMBERS = (
@@ -125,7 +124,7 @@ def _row(measured: LLC, spec: LocalCoefficient, loss: float) -> dict[str, Any]:
     return {
         **{name: np.array([value]) for name, value in numbers.items()},
         "loss": np.array([loss]),
-        "status": np.array([STATUSES.index(measured.status)]),
+        "status": np.array([tuple(Status).index(measured.status)]),
         "reasons": reasons[None],
         "curve": curve[None],
         "excess": draws[None],
@@ -172,7 +171,7 @@ def _measurements(results: xr.DataTree) -> Iterator[tuple[str, Measurement]]:
             Measurement(
                 float(row["value"]),
                 float(row["error"]),
-                STATUSES[int(row["status"])],
+                tuple(Status)[int(row["status"])],
                 {name: float(row[name]) for name in NUMBERS[2:]},
                 error_kind="mcse",
                 reasons=words.split("\n") if words else [],

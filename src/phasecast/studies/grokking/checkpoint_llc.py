@@ -8,7 +8,7 @@ import numpy as np
 
 from phasecast.coefficients.llc.options import LLCOptions
 from phasecast.core.errors import BadInput
-from phasecast.grokking.networks import Network
+from phasecast.grokking.networks import Architecture
 from phasecast.grokking.training import centred_loss
 from phasecast.sampling import Fixed
 
@@ -24,7 +24,7 @@ PAPER_CHAINS = 3  # Cullen et al. 2026, appendix H.1
 class CheckpointLLC:
     """λ̂ of one network on one set of training rows, at one checkpoint after another."""
 
-    def __init__(self, network: Network, tokens: np.ndarray, labels: np.ndarray, precision: str | None = None):
+    def __init__(self, network: Architecture, tokens: np.ndarray, labels: np.ndarray, precision: str | None = None):
         self.network, self.precision = network, precision
         self.data = (tokens.astype(np.int32), labels.astype(np.int32))
         self._backend: JaxBackend | None = None

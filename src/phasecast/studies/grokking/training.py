@@ -21,7 +21,7 @@ from phasecast.core.results import Comparison, Measurement, Prediction, Status
 from phasecast.grokking.analysis.checkpoint_measures import OBSERVED, observe
 from phasecast.grokking.analysis.curves import POLICY, crossings, effective_width, grokking_severity
 from phasecast.grokking.analysis.timeline import Timeline, narrate, timeline
-from phasecast.grokking.networks import Network, Params, mlp, quadratic, transformer
+from phasecast.grokking.networks import Architecture, Params, mlp, quadratic, transformer
 from phasecast.grokking.tasks import Task, split, task
 from phasecast.grokking.theory.predictions import exact_lines
 from phasecast.grokking.theory.ridge import ridge_solution
@@ -93,7 +93,7 @@ def table_of(spec: Grokking) -> Task:
     return task(spec.task, spec.p, degree=spec.degree, bits=spec.bits, relevant=spec.relevant)
 
 
-def network_of(spec: Grokking, table: Task) -> Network:
+def network_of(spec: Grokking, table: Task) -> Architecture:
     """The network of a spec."""
     if spec.network == "transformer":
         if spec.activation is not None:
@@ -147,7 +147,7 @@ def _metric(curves: Mapping[str, np.ndarray], rows: Mapping[str, Any]) -> tuple[
     return ("validation accuracy", float(accuracy[-1])) if len(accuracy) else None
 
 
-def _checkpoint_row(network: Network, piece: Piece) -> dict[str, Any]:
+def _checkpoint_row(network: Architecture, piece: Piece) -> dict[str, Any]:
     params = piece.params()
     alive = effective_width(params[network.readout]) if network.readout else -1
     weights = {f"weights.{name}": leaf[None] for name, leaf in params.items()}
@@ -157,7 +157,7 @@ def _checkpoint_row(network: Network, piece: Piece) -> dict[str, Any]:
 class CheckpointMeasures:
     """λ̂ and the other numbers at checkpoints, on the training rows; compiled once."""
 
-    def __init__(self, spec: Grokking, table: Task, network: Network):
+    def __init__(self, spec: Grokking, table: Task, network: Architecture):
         rows = split(table, spec.fraction, spec.seed)[0]
         self.spec, self.network = spec, network
         self.tokens, self.labels = table.tokens[rows].astype(np.int32), table.labels[rows].astype(np.int32)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 NBETA, GAMMA = PAPER_NBETA, PAPER_GAMMA
 SGLD_STEP, SGLD_DRAWS, SGLD_BURN_IN = PAPER_SGLD.step_size or 0.0, PAPER_SGLD.draws, PAPER_SGLD.burn_in
 SGLD_CHAINS = PAPER_CHAINS
-STATUSES = (Status.OK, Status.WARNING, Status.REFUSED)
+STATUSES = tuple(Status)
 REFUSED = STATUSES.index(Status.REFUSED)
 TRACE = 128  # points kept of the chains' mean excess loss, as many as a figure shows
 WHERE = ("group", "member", "step")
