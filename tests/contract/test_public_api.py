@@ -41,8 +41,8 @@ NAMES = {
     "phasecast.posterior": "Criteria GridModel Model RLCT Ranking Scores Setting Training bic compare criteria "
     "deep_linear effective_parameters exact flat_minimum_entropy free_energy from_arviz from_numpyro "
     "generalisation_curves learning_errors linear linear_data mixture monomial network_data new_data_losses "
-    "polygon_network power_model reduced_rank rescale rescaling rlct scaling_direction score singular_fluctuation "
-    "singularity table_setting temperature_grid tempered two_layer wbic wbic_beta",
+    "polygon_network power_model prior_losses reduced_rank rescale rescaling rlct scaling_direction score "
+    "singular_fluctuation singularity table_setting temperature_grid tempered two_layer wbic wbic_beta",
     "phasecast.claims": "Claim ClaimVerdict Finding RecipeCheck StoredVerification Verification all_claims check_of "
     "find verify verify_all",
     "phasecast.lab": "Answer Answers Captioned Chunk Conclusion DataFile Factory LocalEngine RECIPES Recipe Run Spec "

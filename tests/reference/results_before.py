@@ -197,7 +197,7 @@ def grokking() -> dict[str, Any]:
     return {name: values[-1] for name, values in last.curves.items()}
 
 
-@result(BITS)
+@result(SAMPLED)  # other shapes compete since, and the error follows from the interval
 def transition() -> dict[str, Any]:
     try:
         from phasecast.grokking.analysis.transition import transition as fit

@@ -6,9 +6,11 @@ import math
 
 import numpy as np
 import pytest
+from scipy.stats import spearmanr
 
 from phasecast.core.errors import BadInput
 from phasecast.core.results import Result, Status
+from phasecast.core.statistics import rank_interval
 from phasecast.grokking.analysis.mirroring import mirror_correlation
 from phasecast.grokking.analysis.timeline import narrate, timeline
 from phasecast.grokking.analysis.transition import (
@@ -18,6 +20,7 @@ from phasecast.grokking.analysis.transition import (
     in_order,
     transition,
 )
+from phasecast.studies.arena.transitions import KINDS, with_transition, without_transition
 
 
 def sigmoid(x: np.ndarray, place: float, width: float) -> np.ndarray:
@@ -35,16 +38,21 @@ TIMES = np.geomspace(1, 1e4, 30)
 LOG = np.log(TIMES)
 
 
-@pytest.mark.parametrize(("width", "noise", "sticky"), [(0.3, 0.1, 0.0), (0.02, 0.1, 0.0), (0.3, 0.05, 0.5)])
-def test_the_interval_holds_the_change_as_often_as_it_says(width, noise, sticky):
-    held, distances, seeds = 0, [], 60
+@pytest.mark.parametrize(
+    ("width", "noise", "sticky", "least"), [(0.3, 0.1, 0.0, 0.5), (0.02, 0.1, 0.0, 0.95), (0.3, 0.05, 0.5, 0.85)]
+)
+def test_the_interval_holds_the_change_as_often_as_it_says(width, noise, sticky, least):
+    """At least this share of the curves is accepted: where four of 30 points show a change of width 0.3, relaxation at
+    a constant rate describes some of them as well."""
+    held, accepted, distances, seeds = 0, 0, [], 60
     for seed in range(seeds):
         place = 5 + np.random.default_rng(seed).uniform(-0.5, 0.5)
         found = transition(TIMES, 0.1 + 0.8 * sigmoid(LOG, place, width) + noise * sticky_noise(seed, 30, sticky))
-        assert found.status is Status.OK
+        accepted += found.status is Status.OK
         held += found.low <= math.exp(place) <= found.high
-        distances.append((math.log(float(found.value)) - place) / (float(found.error) / float(found.value)))
+        distances.append((math.log(found.estimate) - place) / (float(found.error) / found.estimate))
     spread = math.sqrt(0.95 * 0.05 / seeds)
+    assert accepted / seeds >= least
     assert held / seeds > 0.95 - 3 * spread
     assert 0.45 < np.mean(np.abs(distances) < 1) < 0.95  # one standard error holds about two thirds
 
@@ -61,6 +69,56 @@ def test_a_steady_drift_is_no_transition():
         found = transition(TIMES, LOG / 9 + 0.1 * sticky_noise(seed, 30))
         assert found.status is Status.REFUSED
         assert "drifts" in found.reasons[0]
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_power_law_is_no_transition(seed):
+    steps = np.arange(20.0, 6001, 20)
+    cubic = 0.08 * (steps / 3000) ** 3
+    found = transition(steps, cubic + 0.005 * sticky_noise(seed, len(steps)))
+    assert found.status is Status.REFUSED
+    assert math.isnan(found.not_before) or found.not_before < 4500
+
+
+@pytest.mark.parametrize("place", [5, 8.9])
+def test_a_step_that_the_window_cuts_off_has_a_lower_bound(place):
+    """The negative control is the same step in the middle of the window."""
+    found = transition(TIMES, sigmoid(LOG, place, 0.15) + 0.02 * sticky_noise(0, 30))
+    cut = place > 8
+    assert (found.status is Status.REFUSED) == cut
+    assert math.isfinite(found.not_before) == cut
+    if cut:
+        assert "not before step" in found.reasons[0]
+        assert found.not_before < math.exp(place)
+
+
+def test_the_error_follows_from_the_interval_and_both_are_printed():
+    found = transition(TIMES, sigmoid(LOG, 5, 0.3) + 0.05 * sticky_noise(0, 30))
+    assert float(found.error) * 2 * 1.96 == pytest.approx(found.high - found.low, rel=1e-4)
+    assert "95% interval" in str(found)
+
+
+def test_a_long_curve_is_averaged_and_its_step_is_still_held():
+    steps = np.arange(1.0, 5001)
+    found = transition(steps, 1.0 * (steps > 2000.5) + 0.2 * sticky_noise(0, len(steps)))
+    assert found.diagnostics["points"] == 5000
+    assert found.low <= 2000.5 <= found.high
+    assert found.high - found.low < 60
+
+
+def test_random_curves_are_judged_as_they_were_made():
+    """A small version of benchmarks/transition_detection.py, on seeds of its own."""
+    without = [without_transition(np.random.default_rng([77, 0, n]), kind) for kind in KINDS for n in range(4)]
+    real = [with_transition(np.random.default_rng([77, 1, n])) for n in range(40)]
+    false = [curve.kind for curve in without if transition(curve.steps, curve.values).status is Status.OK]
+    found = [(curve.truth, transition(curve.steps, curve.values)) for curve in real]
+    located = [(truth, one) for truth, one in found if one.status is Status.OK]
+    assert len(false) <= 2  # of 48; 2% of them is one
+    assert len(located) >= 36
+    held = sum(one.low <= truth <= one.high for truth, one in located)
+    late = sum(one.low <= 1.5 * truth <= one.high for truth, one in located)  # the wrong target
+    assert held >= 0.85 * len(located)
+    assert late < 0.2 * len(located)
 
 
 def test_a_constant_curve_is_refused_and_not_an_error():
@@ -111,6 +169,15 @@ def test_transitions_are_put_in_order_and_overlaps_are_named():
     assert found.words().startswith("early < ")
 
 
+def test_a_wide_interval_takes_the_order_away_from_its_neighbours():
+    def at(low: float, time: float, high: float) -> Transition:
+        return Transition(time, 1.0, error_kind="bootstrap", low=low, high=high)
+
+    found = in_order({"a": at(1, 2, 30), "b": at(9, 10, 11), "c": at(19, 20, 21), "d": at(99, 100, 101)})
+    assert found.pairs == ("overlap", "overlap", "before")  # b ends before c begins, but a may be later than c
+    assert found.words() == "a ≈ b ≈ c < d"
+
+
 def test_a_transition_survives_its_trip_through_json():
     found = transition(TIMES, sigmoid(LOG, 5, 0.3) + 0.05 * sticky_noise(0, 30))
     assert Result.from_json(found.to_json()) == found
@@ -139,6 +206,34 @@ def hump(x: np.ndarray) -> np.ndarray:
 def test_curves_that_are_one_correlate_fully_and_opposite_ones_negatively():
     assert float(mirror_correlation(TIMES, hump(LOG), TIMES, hump(LOG)).value) == pytest.approx(1)
     assert float(mirror_correlation(TIMES, -hump(LOG), TIMES, np.exp(hump(LOG))).value) == pytest.approx(-1)
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_the_interval_of_a_rank_correlation_stays_within_one_where_its_error_does_not(sign):
+    rng = np.random.default_rng(0)
+    first, second = (hump(LOG) + 0.05 * rng.normal(size=LOG.size) for _ in range(2))
+    rho = mirror_correlation(TIMES, first, TIMES, sign * second)
+    low, high = rho.diagnostics["low"], rho.diagnostics["high"]
+    assert -1 <= low <= float(rho) <= high <= 1
+    assert high - low < 0.8
+    assert abs(float(rho)) + 2 * float(rho.error) > 1  # what ± two errors would claim
+    perfect = mirror_correlation(TIMES, hump(LOG), TIMES, sign * hump(LOG)).diagnostics
+    assert -1 <= perfect["low"] <= perfect["high"] <= 1
+
+
+@pytest.mark.parametrize("count", [6, 12, 40])
+@pytest.mark.parametrize("correlation", [0.0, 0.6, 0.9])
+def test_intervals_by_fishers_transform_hold_the_correlation(count, correlation):
+    """Of normal pairs, whose ρ of ranks is (6/π) arcsin(r/2); six pairs at r = 0.9 are often perfect."""
+    rng, truth = np.random.default_rng(count), 6 / np.pi * np.arcsin(correlation / 2)
+    inside = []
+    for _ in range(400):
+        x, noise = rng.normal(size=(2, count))
+        y = correlation * x + math.sqrt(1 - correlation**2) * noise
+        low, high = rank_interval(float(spearmanr(x, y)[0]), count)
+        assert -1 <= low < high <= 1
+        inside.append(low <= truth <= high)
+    assert 0.9 < np.mean(inside) <= 1
 
 
 def test_the_lag_of_a_delayed_curve_is_found():
@@ -217,6 +312,16 @@ def test_a_curve_without_a_change_is_left_out_and_named():
     assert changes.when("flat") is None
     assert "flat" in changes.order.refused
     assert timeline(curves).mirrored is None
+
+
+def test_a_training_that_never_groks_has_no_transition_of_its_validation_accuracy():
+    curves, _, _ = training_that_groks()
+    slow = 0.03 + 0.05 * (TIMES / TIMES[-1]) ** 0.5 + 0.005 * sticky_noise(3, 30)
+    small = 0.02 + 0.06 * sigmoid(LOG, 7, 0.2) + 0.002 * sticky_noise(4, 30)
+    assert timeline({**curves, "validation_accuracy": slow}).when("validation_accuracy") is None
+    change = timeline({**curves, "validation_accuracy": small}).transitions["validation_accuracy"]
+    assert change.status is Status.REFUSED
+    assert "only" in change.reasons[0]
 
 
 def test_the_paragraph_about_a_training_has_its_numbers():

@@ -133,6 +133,11 @@ def test_bad_input_is_one_line_and_exit_code_2(command, words, tmp_path, monkeyp
     assert list(tmp_path.iterdir()) == []
 
 
+def test_every_family_is_on_its_page():
+    page = (Path(__file__).parents[2] / "docs" / "arena.md").read_text()
+    assert [name for name in FAMILIES if f"`{name}`" not in page] == []
+
+
 @pytest.mark.slow
 def test_the_quick_arena_finds_nothing_wrong_and_ok(tmp_path):
     record = pc.arena(seed=1000, quick=True, store=tmp_path, quiet=True)

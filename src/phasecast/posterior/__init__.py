@@ -11,7 +11,7 @@ from phasecast.posterior.rlct_result import RLCT
 from phasecast.posterior.scores.comparison import Ranking, Scores, compare
 from phasecast.posterior.scores.criteria import Criteria, criteria, from_arviz, new_data_losses
 from phasecast.posterior.scores.evidence import bic, free_energy, temperature_grid, wbic, wbic_beta
-from phasecast.posterior.scores.scoring import score
+from phasecast.posterior.scores.scoring import prior_losses, score
 from phasecast.posterior.singularity import (
     effective_parameters,
     flat_minimum_entropy,
@@ -58,6 +58,7 @@ __all__ = [
     "new_data_losses",
     "polygon_network",
     "power_model",
+    "prior_losses",
     "reduced_rank",
     "rescale",
     "rescaling",

@@ -72,7 +72,7 @@ def crossings(steps: ArrayLike, train: ArrayLike, validation: ArrayLike) -> dict
 def grokking_severity(steps: ArrayLike, train: ArrayLike, validation: ArrayLike) -> Measurement:
     """GSM over the logged steps, a time average by the trapezoidal rule; refused if the network never generalised.
 
-    Its error is that of the logging grid: the difference from the value at every other logged step.
+    Its error is the resolution of the logging grid: the difference from the value at every other logged step.
 
     >>> grokking_severity([0, 1, 2, 3, 4], [0, 1, 1, 1, 1], [0, 0, 0, 1, 1]).value
     0.5
@@ -83,20 +83,20 @@ def grokking_severity(steps: ArrayLike, train: ArrayLike, validation: ArrayLike)
     span = steps[-1] - steps[0]
     if span <= 0 or not np.isfinite(gap).all():
         reason = "fewer than two steps have finite accuracies; train for longer or with a smaller learning rate"
-        return Measurement.refused(reason, diagnostics={"T": span}, error_kind="quadrature", name="GSM", policy=judged)
+        return Measurement.refused(reason, diagnostics={"T": span}, error_kind="resolution", name="GSM", policy=judged)
     value = float(np.trapezoid(gap, steps) / span)
     coarse = np.r_[0 : len(steps) : 2, len(steps) - 1] if len(steps) % 2 == 0 else np.r_[0 : len(steps) : 2]
     error = abs(value - float(np.trapezoid(gap[coarse], steps[coarse]) / span))
     facts = {"T": span, "validation_accuracy": last}
     if last >= POLICY.generalised:
         name = f"GSM at T = {span:.0f} steps"
-        return Measurement(value, error, Status.OK, facts, error_kind="quadrature", name=name, policy=judged)
+        return Measurement(value, error, Status.OK, facts, error_kind="resolution", name=name, policy=judged)
     reason = (
         f"validation accuracy is {last:.2f} at step {steps[-1]:.0f}, so the network has not generalised and has no "
         "severity; train for longer, on more rows, or with more weight decay"
     )
     return Measurement(
-        value, error, Status.REFUSED, facts, error_kind="quadrature", reasons=[reason], name="GSM", policy=judged
+        value, error, Status.REFUSED, facts, error_kind="resolution", reasons=[reason], name="GSM", policy=judged
     )
 
 

@@ -18,6 +18,7 @@ from phasecast.core.policy import Policy, rule
 from phasecast.core.results import Measurement, Status
 
 GRID = 64  # most points of the common grid; more than the checkpoints of a run carry no information
+FEWEST_DRAWS = 80  # for percentiles: two draws beyond each end of the central 95%
 DRAWS = 400  # of the bootstrap: its error is then known to 1/√800, 4%
 
 
@@ -51,8 +52,9 @@ def mirror_correlation(
     errors: standard errors of ``values``, which enter the error of ρ.
     longest_lag: how far the first curve may be shifted against the second, as a fraction of the log-time range.
 
-    ``diagnostics``: ``lag`` (a factor in time; above 1 the first curve comes later), ``at_lag`` (ρ at that lag),
-    ``chance`` (fraction of circular shifts of the second curve that correlate at least as strongly).
+    ``diagnostics``: ``low`` and ``high`` (the ends of a 95% interval, percentiles of the bootstrap that stay within ±1,
+    where ± the error need not), ``lag`` (a factor in time; above 1 the first curve comes later), ``at_lag`` (ρ at that
+    lag), ``chance`` (fraction of circular shifts of the second curve that correlate at least as strongly).
     """
     fewest = policy.fewest_points
     t, y = _curve(times, values, "the first curve", fewest)
@@ -77,7 +79,10 @@ def mirror_correlation(
     draws = np.array([_resampled(rng, first, second, noise, length) for _ in range(DRAWS)])
     shifts = np.array([_spearman(first, np.roll(second, k)) for k in range(1, len(x))])
     lag, at_lag = _best_lag(first, second, int(longest_lag * len(x)), fewest)
+    low, high = rank_percentiles(draws, value)
     diagnostics = {
+        "low": low,
+        "high": high,
         "lag": math.exp(lag * (x[1] - x[0])),
         "at_lag": at_lag,
         "chance": float((1 + np.sum(abs(shifts) >= abs(value))) / (1 + len(shifts))),
@@ -97,6 +102,15 @@ def mirror_correlation(
         name="rank correlation",
         policy=policy.plain(),
     )
+
+
+def rank_percentiles(draws: np.ndarray, value: float) -> tuple[float, float]:
+    """The central 95% of resampled correlations, extended to the value itself: resampled ones are rarely as large."""
+    known = draws[np.isfinite(draws)]
+    if known.size < FEWEST_DRAWS:
+        return -1.0, 1.0
+    low, high = np.quantile(known, (0.025, 0.975))
+    return float(np.clip(min(low, value), -1, 1)), float(np.clip(max(high, value), -1, 1))
 
 
 def refused_correlation(reason: str, policy: MirrorPolicy = POLICY) -> Measurement:

@@ -5,6 +5,7 @@ The curves are read at points evenly spread in log time; a curve without a chang
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from phasecast.grokking.analysis.mirroring import mirror_correlation
 from phasecast.grokking.analysis.transition import POLICY, Ordering, Transition, fall_after_peak, in_order, transition
 
 POINTS = 80  # of a logged curve that are fitted: 7% apart in time for 6000 steps logged every 20
+SMALLEST = 0.2  # chosen: a smaller change of an accuracy is a few rows that happen to be right, not a rule
 
 LABELS = {
     "train_accuracy": "training accuracy",
@@ -65,7 +67,7 @@ def timeline(curves: Curves, checkpoints: Curves | None = None, llc: Curves | No
         values = np.asarray(curves[name])
         rows = _spread(step, np.isfinite(values))
         if len(rows) >= POLICY.fewest_points:
-            changes[name] = transition(step[rows], values[rows], direction="up", name=LABELS[name])
+            changes[name] = _of_accuracy(step[rows], values[rows], LABELS[name])
     if checkpoints is not None:
         changes |= _at_checkpoints(checkpoints)
     if llc is None:
@@ -109,6 +111,15 @@ def narrate(numbers: Numbers, changes: Timeline | None = None, rule: str = "the 
 
 def _ordered(changes: Mapping[str, Transition]) -> Ordering:
     return in_order({change.name: change for change in changes.values()})
+
+
+def _of_accuracy(step: np.ndarray, values: np.ndarray, label: str) -> Transition:
+    """The transition of an accuracy upwards, refused if it is smaller than :data:`SMALLEST`."""
+    change = transition(step, values, direction="up", name=label)
+    if change.status is Status.REFUSED or change.after - change.before >= SMALLEST:
+        return change
+    reason = f"{label} changes from {change.before:.2f} to {change.after:.2f} only: train for longer"
+    return dataclasses.replace(change, status=Status.REFUSED, reasons=[reason])
 
 
 def _at_checkpoints(checkpoints: Curves) -> dict[str, Transition]:
@@ -159,6 +170,7 @@ def _coefficient_sentences(numbers: Numbers, changes: Timeline) -> list[str]:
     if changes.mirrored is not None and changes.mirrored.status is not Status.REFUSED:
         rho = float(changes.mirrored)
         if math.isfinite(rho):
-            error = float(changes.mirrored.error)
-            sentences.append(f"Its rank correlation with the validation loss is {rho:+.2f} ± {error:.2f}.")
+            low, high = (changes.mirrored.diagnostics[end] for end in ("low", "high"))
+            interval = f"95% interval {low:+.2f} to {high:+.2f}"
+            sentences.append(f"Its rank correlation with the validation loss is {rho:+.2f} ({interval}).")
     return sentences

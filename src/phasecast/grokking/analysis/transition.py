@@ -1,52 +1,88 @@
-"""When did a curve change? A sigmoid in log time is fitted to it; the result is a time with an interval, or refused.
+"""When did a curve change from one level to another? The result is a time with its 95% interval, or refused.
 
-.. math:: y(t) = a + b\\,/\\,(1 + e^{-(\\log t - c)/w}) + \\text{noise}
+A transition is a step between two levels that are both seen in the window of the curve. Steps of three shapes, in time
+and in log time, compete with curves that need no such moment: constants with noise that wanders, straight lines, power
+laws, exponential relaxation and growth, slow logistic drifts and steps that the window cuts off, bends, oscillations,
+polynomials and splines (:mod:`phasecast.grokking.analysis.descriptions`). The step is accepted if all of these together
+keep a weight below ``largest_chance``.
 
-For each location c the best w, a and b follow by least squares, so that the profile S(c) of the sum of squares is a
-likelihood: the interval contains the locations with :math:`(m-4)(S(c)/S_{\\min} - 1)` below the quantile of
-F(1, m−4). m is the number of points with independent noise, which is smaller than the number of points because
-neighbours on smooth curves share their noise. If the change is sharper than the spacing of the times, the profile alone
-is too narrow, so curves drawn from the fit are refitted (a parametric bootstrap) and the wider interval is reported.
+The time is that of half the change. Its interval contains the times of all steps whose deviance is within the quantile
+of F(1, m − 5) of the best one. If the change is sharper than the spacing of the points, that alone is too narrow, so
+curves drawn from the fit are fitted again (a parametric bootstrap), and the wider interval is reported. The standard
+error is the length of the interval divided by 2 × 1.96.
 """
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from phasecast.core.errors import BadInput
 from phasecast.core.policy import Policy, rule
-from phasecast.core.results import Measurement, Status
+from phasecast.core.results import Measurement, Status, show
+from phasecast.grokking.analysis import descriptions
+from phasecast.grokking.analysis.descriptions import Likelihood, Shape, Sigmoids, Stages, Window
 
-FLAT_DRAWS = 400  # of flat noise: a chance of 0.01 is then four of them
+MOST = 400  # points that are fitted; neighbours of longer curves are averaged
 REFITS = 200  # of curves drawn from the fit: the 95% quantile then has ten beyond it
-GRID = 240  # locations tried; the interval is known to half a grid step
-WIDTHS = 8  # widths tried at each location, evenly spaced in log width
-WIDEST = 1 / 12  # of the range of log time: from a tenth to nine tenths, 4.4 widths, is then over a third of the range
-FITTED = 4  # level, jump, location and width
-ROUNDING = 1e-10  # residuals below this share of the change are exact fits
+FITTED = 5  # level, jump, place, width and the memory of the noise
+REFITTED = 400  # best steps among which they are found
+PLACES, WIDTHS, ROUNDS = 21, 7, 7  # of the grids that refine a fit
+HOPELESS = 40.0  # a family whose best member on the coarse grid is worse by this much is not refined
+NORMAL_95 = 1.959964  # standard errors on each side of a 95% interval
+CONSTANT = "noise around a constant"
 
 
 @dataclass(frozen=True)
 class TransitionPolicy(Policy):
-    """When a change of a curve counts as found."""
+    """When a change of a curve counts as a transition."""
 
-    fewest_points: int = rule(8, "twice the four parameters of a sigmoid, so that half of the points test the fit")
+    fewest_points: int = rule(8, "twice the four parameters of a step, so that half of the points test the fit")
     largest_chance: float = rule(
-        0.01, "the usual 1% level; tests/stat/test_grokking_transition.py counts false alarms on flat noise"
+        0.05,
+        "the weight left to all descriptions without a transition, which is odds of 19 against them and about the "
+        "difference of 6 in BIC that Kass & Raftery 1995 call strong; benchmarks/transition_detection.py counts what "
+        "it lets through",
+    )
+    longest_change: float = rule(
+        1 / 3, "chosen: a tenth to nine tenths over more than a third of the window is a drift, not a moment"
+    )
+    largest_factor: float = rule(
+        6.0,
+        "of the times of nine tenths and of one tenth; two thirds of the 9 of a straight line from the start, and a "
+        "quarter of the 22 of relaxation at a constant rate: neither has a moment of its own",
+    )
+    level_length: float = rule(
+        0.5, "chosen: each level is seen for at least half as long as the change takes; exponential growth has 1/20"
+    )
+    level_points: int = rule(3, "two points make a line, a third one shows that it is a level")
+    level_depth: float = rule(0.05, "chosen: at most this part of the change lies beyond each end of the window")
+    slow_change: float = rule(
+        0.45, "chosen: a rival is slower than this; between longest_change and this a curve decides nothing"
+    )
+    slow_factor: float = rule(20.0, "as slow_change, below the 22 of relaxation, so that relaxation is a rival")
+    short_level: float = rule(0.2, "as slow_change, above the 1/8 of a straight line, which has no level")
+    smallest_share: float = rule(
+        0.5, "chosen: two levels that leave half of the variation of the curve unexplained are not levels"
     )
     widest_interval: float = rule(
-        0.5, "chosen, not derived: a 95% interval over half of log time does not locate a change"
+        1 / 3, "chosen: a 95% interval longer than the longest change does not say when, in log time or in time"
     )
-    largest_correlation: float = rule(
-        0.9, "chosen, not derived: above it fewer than one point in 19 is independent, and the estimate is not trusted"
-    )
+
+    def step(self) -> Shape:
+        """What a curve must look like to be a step."""
+        return Shape(self.longest_change, self.largest_factor, self.level_length, self.level_points)
+
+    def nearly(self) -> Shape:
+        """What a curve may not look like to speak against one."""
+        return Shape(self.slow_change, self.slow_factor, self.short_level, self.level_points - 1)
 
 
 POLICY = TransitionPolicy()
@@ -54,10 +90,11 @@ POLICY = TransitionPolicy()
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Transition(Measurement[float]):
-    """The time of a change, with its error; ``low`` and ``high`` are the ends of its 95% interval.
+    """The time of a change; ``low`` and ``high`` are the ends of its 95% interval, from which ``error`` follows.
 
-    ``before`` and ``after`` are the levels, ``width`` is that of the sigmoid in log time, and ``chance`` is the
-    probability that noise alone is explained as well.
+    ``before`` and ``after`` are the levels, ``width`` is the log of the ratio of the times at which nine tenths and one
+    tenth of the change are done, and ``chance`` is the weight of the descriptions without a transition.
+    ``not_before`` is a lower bound for a transition that was refused because the window ends too early, else NaN.
     """
 
     low: float = math.nan
@@ -66,6 +103,13 @@ class Transition(Measurement[float]):
     after: float = math.nan
     width: float = math.nan
     chance: float = 1.0
+    not_before: float = math.nan
+
+    def _rows(self) -> list[tuple[str, str]]:
+        measured, *others = super()._rows()
+        if math.isnan(self.low):
+            return [measured, *others]
+        return [measured, ("95% interval", f"{show(self.low)} to {show(self.high)}"), *others]
 
 
 def transition(
@@ -78,69 +122,77 @@ def transition(
     name: str = "transition",
     policy: TransitionPolicy = POLICY,
 ) -> Transition:
-    """The change-point of a curve, on a log-time axis.
+    """The time at which a curve changed from one level to another.
 
     Parameters
     ----------
-    times: positive and increasing, at least 8 of them, best spaced evenly in log time.
+    times: positive and increasing, at least 8 of them; neighbours are averaged where there are more than 400.
     errors: standard errors of the values, used as weights; the size of the noise is estimated from the curve itself.
     direction: ``"up"`` or ``"down"`` looks for changes of that sign only, e.g. the fall of λ̂ after its rise.
     """
     t, y, spread = _checked(times, values, errors, policy)
     if direction not in ("any", "up", "down"):
         raise BadInput(f"unknown direction '{direction}'", "choose one of: any, up, down")
-    x = np.log(t)
-    shapes = _Shapes.on(x, spread)
-    level, share, slopes = shapes.explained(y / spread, direction)
-    best = int(share.argmax())
-    if not share[best] > 0 or np.ptp(y) <= ROUNDING * np.max(abs(y)):
+    points = len(t)
+    t, y, spread = _thinned(t, y, spread)
+    if np.ptp(y) <= descriptions.ROUNDING * np.max(abs(y)):
         return _refused(name, "the curve does not change: train longer, or look at another curve", policy)
-    rest = 1 - share[best]
-    correlation = _neighbour_correlation(shapes.residual(y / spread, best), policy) if rest > ROUNDING else 0.0
-    free = max(2.0, len(x) * (1 - correlation) / (1 + correlation) - FITTED)  # independent points beyond those fitted
-    chance = _chance(shapes, share[best], _Noise(correlation, direction, seed))
-    place, width, jump = shapes.places[best], shapes.widths[best], slopes[best]
-    before = float(np.average(y - jump * shapes.raw[best], weights=spread**-2))
-    profile = share.reshape(GRID, WIDTHS).max(axis=1)
-    above = free * (np.maximum(1 - profile, ROUNDING) / max(rest, ROUNDING) - 1)
-    size = math.sqrt(level * rest / max(free, 1))
-    moved = _refitted(shapes, best, jump, size, _Noise(correlation, direction, seed + 1))
-    error = max(_half_width(shapes.grid, above, _f_quantile(0.683, free)), float(np.quantile(abs(moved), 0.683)))
-    low, high = _interval(shapes.grid, above, _f_quantile(0.95, free))
-    reach = float(np.quantile(abs(moved), 0.95))
-    low, high = max(x[0], min(low, place - reach)), min(x[-1], max(high, place + reach))
-    time = math.exp(place)
+    window = Window(t, spread / np.exp(np.mean(np.log(spread))))
+    likelihood = Likelihood.of(window, (y - y.mean()) / y.std())
+    steps, rivals = _compared(likelihood, direction, policy)
+    against = _against(rivals, window, policy)
+    if not len(steps.rows):
+        return _refused(name, against.reason, policy, not_before=against.not_before)
+    best = int(steps.deviance.argmin())
+    chance = _chance(float(steps.deviance[best]), rivals, len(t))
+    low, high = _interval(likelihood, steps, best, seed)
+    ends = math.exp(low), math.exp(high)
+    jump = y.std() * steps.jump[best]
+    before = float(np.average(y - jump * steps.rows[best], weights=window.spread**-2))
     fields: dict[str, Any] = {
-        "low": math.exp(low),
-        "high": math.exp(high),
+        "low": ends[0],
+        "high": ends[1],
         "before": before,
-        "after": before + jump,
-        "width": float(width),
+        "after": float(before + jump),
+        "width": _width(steps.rows[best], window.x),
         "chance": chance,
     }
-    reasons = []
+    explained = _explained(y, before + jump * steps.rows[best], window.spread)
+    reasons: list[str] = []
     if chance > policy.largest_chance:
-        reasons.append(f"noise alone looks like this with probability {chance:.2g}: measure more points")
-    elif _line_is_as_good(x, y / spread, spread, rest, level, free):
-        reasons.append("the curve drifts over the whole time rather than changing: train for longer")
-    elif place in (shapes.grid[0], shapes.grid[-1]):
-        reasons.append("the change is at the edge of the times: add earlier or later ones")
-    elif high - low > policy.widest_interval * (x[-1] - x[0]):
+        reasons.append(against.reason)
+        fields["not_before"] = against.not_before
+    elif explained < policy.smallest_share:
         reasons.append(
-            f"the change may be anywhere from {fields['low']:.3g} to {fields['high']:.3g}: measure more points, or "
-            "pass a part of the curve that changes once"
+            f"the change explains {max(0.0, explained):.0%} of the variation, so the curve does not stay on two "
+            "levels: pass a part of it that changes once"
+        )
+    elif min((high - low) / np.ptp(window.x), (ends[1] - ends[0]) / np.ptp(t)) > policy.widest_interval:
+        reasons.append(
+            f"the change may be anywhere from {ends[0]:.3g} to {ends[1]:.3g}: measure more points, or pass a part of "
+            "the curve that changes once"
         )
     return Transition(
-        time,
-        time * error,
+        math.exp(steps.half[best]),
+        standard_error(*ends),
         Status.REFUSED if reasons else Status.OK,
-        {"points": len(x), "independent": free + FITTED, "explained": float(share[best])},
+        {
+            "points": points,
+            "memory": float(descriptions.MEMORIES[steps.memory[best]]),
+            "explained": explained,
+            "best without": against.name,
+        },
         error_kind="bootstrap",
         reasons=reasons,
         name=name,
         policy=policy.plain(),
         **fields,
     )
+
+
+def standard_error(low: float, high: float) -> float:
+    """Of a time with this 95% interval."""
+    return (high - low) / (2 * NORMAL_95)
 
 
 def fall_after_peak(
@@ -154,11 +206,16 @@ def fall_after_peak(
 ) -> Transition:
     """The fall of a curve that rises first, as λ̂ does: :func:`transition` downwards, after the peak.
 
-    The peak is that of the running median of three, so that a single high point does not make a fall.
+    The peak is that of the running median of three, so that a single high point does not make a fall. The level before
+    the fall begins where that median comes within the noise of the peak (four standard deviations, estimated from the
+    differences of neighbours) and stays there.
     """
     t, y, spread = _checked(times, values, errors, policy)
     middle = np.median(np.stack([y[:-2], y[1:-1], y[2:]]), axis=0)
-    start = int(middle.argmax()) + 1
+    top = int(middle.argmax())
+    noise = 1.4826 * float(np.median(abs(np.diff(y)))) / math.sqrt(2)
+    below = np.flatnonzero(middle[:top] < middle[top] - 4 * noise)
+    start = (int(below[-1]) + 1 if len(below) else 0) + 1
     if len(t) - start < policy.fewest_points:
         return _refused(name, f"the peak is among the last {policy.fewest_points} points: train for longer", policy)
     return transition(t[start:], y[start:], spread[start:], direction="down", seed=seed, name=name, policy=policy)
@@ -168,8 +225,9 @@ def fall_after_peak(
 class Ordering:
     """Transitions in the order of their times.
 
-    ``names`` from first to last; ``pairs`` gives ``"before"`` or ``"overlap"`` for each two neighbours; ``refused``
-    lists the curves without a transition.
+    ``names`` from first to last; ``pairs`` gives, between each two neighbours, ``"before"`` if the 95% intervals of all
+    up to there end before those of all later ones begin, else ``"overlap"``; ``refused`` lists the curves without a
+    transition.
     """
 
     names: tuple[str, ...]
@@ -183,131 +241,267 @@ class Ordering:
 
 
 def in_order(transitions: Mapping[str, Transition]) -> Ordering:
-    """Which transition came first, and whether the 95% intervals of neighbours in time overlap."""
+    """Which transition came first, where the 95% intervals tell.
+
+    "Before" holds for all transitions on its left and all on its right, so a wide interval anywhere takes it away.
+    """
     located = {name: change for name, change in transitions.items() if change.status is not Status.REFUSED}
     names = sorted(located, key=lambda name: float(located[name]))
-    pairs = ["before" if located[one].high < located[two].low else "overlap" for one, two in itertools.pairwise(names)]
+    lows, highs = ([getattr(located[name], end) for name in names] for end in ("low", "high"))
+    pairs = ["before" if max(highs[:i]) < min(lows[i:]) else "overlap" for i in range(1, len(names))]
     return Ordering(tuple(names), tuple(pairs), tuple(name for name in transitions if name not in located))
 
 
-@dataclass(frozen=True)
-class _Shapes:
-    """Sigmoids at all locations and widths: ``raw`` (shapes, m), and ``unit`` with the level projected out, normalised.
+def _thinned(t: np.ndarray, y: np.ndarray, spread: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Weighted means of equally many neighbours, so that at most :data:`MOST` points are left."""
+    size = math.ceil(len(t) / MOST)
+    if size == 1:
+        return t, y, spread
+    first = np.arange(0, len(t), size)
+    weight = np.add.reduceat(spread**-2, first)
+    time, value = (np.add.reduceat(part * spread**-2, first) / weight for part in (t, y))
+    return time, value, weight**-0.5
 
-    Both ``level_unit`` and ``unit`` belong to values divided by their standard errors.
+
+class _Tried(NamedTuple):
+    """Steps and slow changes that were fitted, one per row: log time of half the change and its resolution, deviance,
+    number of the memory, jump, and whether the row is a step, in the direction asked for."""
+
+    rows: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    deviance: np.ndarray
+    memory: np.ndarray
+    jump: np.ndarray
+    step: np.ndarray
+    wrong: np.ndarray
+    slow: np.ndarray
+
+    @property
+    def half(self) -> np.ndarray:
+        return (self.low + self.high) / 2
+
+    def only(self, chosen: np.ndarray) -> _Tried:
+        return _Tried(*(column[chosen] for column in self))
+
+
+class _Rival(NamedTuple):
+    """A description without a transition: its name, its BIC, and the curve it draws."""
+
+    name: str
+    score: float
+    curve: np.ndarray
+
+
+def _tried(
+    likelihood: Likelihood,
+    rows: np.ndarray,
+    low: np.ndarray,
+    high: np.ndarray,
+    direction: str,
+    policy: TransitionPolicy,
+) -> _Tried:
+    fit = likelihood.shapes(rows)
+    memory = fit.deviance.argmin(axis=1)
+    every = np.arange(len(rows))
+    jump = fit.jump[every, memory]
+    wrong = jump < 0 if direction == "up" else jump > 0 if direction == "down" else np.zeros(len(rows), dtype=bool)
+    stages = Stages.of(rows, likelihood.window)
+    least, most = rows.min(axis=1), rows.max(axis=1)
+    step = stages.steps(policy.step()) & (least <= policy.level_depth) & (most >= 1 - policy.level_depth)
+    nearly = stages.steps(policy.nearly())
+    return _Tried(rows, low, high, fit.deviance[every, memory], memory, jump, step & ~wrong, nearly & wrong, ~nearly)
+
+
+def _compared(likelihood: Likelihood, direction: str, policy: TransitionPolicy) -> tuple[_Tried, list[_Rival]]:
+    """All steps that were tried, and the best of each kind of description without one."""
+    window, m = likelihood.window, len(likelihood.y)
+    penalty = math.log(m)
+    families = list(descriptions.sigmoids(window))
+    coarse = [family.rows(window) for family in families]
+    deviances = [likelihood.shapes(rows).deviance.min(axis=1) for rows in coarse]
+    hopeless = min(float(deviance.min()) for deviance in deviances) + HOPELESS
+    parts = [_tried(likelihood, descriptions.jumps(window), window.x[:-1], window.x[1:], direction, policy)]
+    for family, rows, deviance in zip(families, coarse, deviances, strict=True):
+        kept = np.flatnonzero(deviance < hopeless)
+        if not len(kept):
+            continue
+        half = family.half(window)[kept]
+        part = _tried(likelihood, rows[kept], half, half, direction, policy)
+        parts.append(part)
+        for step in (True, False):
+            chosen = np.flatnonzero(part.step if step else part.slow)
+            if len(chosen):
+                start = int(kept[chosen[part.deviance[chosen].argmin()]])
+                parts += _refined(likelihood, family, start, step, direction, policy)
+    tried = _Tried(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+    between = ~(tried.step | tried.wrong | tried.slow)
+    rivals = []
+    for label, chosen in (
+        ("a slow or unfinished change", tried.slow),
+        ("a change in the other direction", tried.wrong),
+        ("a change that takes longer", between),
+    ):
+        if chosen.any() and not (chosen is between and _no_better(tried, between)):
+            rivals.append(_best_of(tried.only(chosen), label, penalty))
+    for label, (parameters, rows) in descriptions.smooth_shapes(window).items():
+        deviance = likelihood.shapes(rows).deviance.min(axis=1)
+        best = int(deviance.argmin())
+        rivals.append(_Rival(label, float(deviance[best]) + parameters * penalty, rows[best]))
+    level, curve = likelihood.subspaces(np.ones((1, 1, m)))
+    rivals.append(_Rival(CONSTANT, float(level[0]) + penalty, curve[0]))
+    for label, parameters, designs in descriptions.smooth_spaces(window):
+        deviance, curves = likelihood.subspaces(designs)
+        deviance = np.where(Stages.of(curves, window).steps(policy.nearly()), np.inf, deviance)
+        best = int(deviance.argmin())
+        if deviance[best] < np.inf:
+            rivals.append(_Rival(label, float(deviance[best]) + parameters * penalty, curves[best]))
+    return tried.only(tried.step), rivals
+
+
+def _no_better(tried: _Tried, between: np.ndarray) -> bool:
+    """Whether changes that are neither steps nor slow fit no better than a step, by the limit of a 95% interval."""
+    return bool(
+        tried.step.any()
+        and tried.deviance[tried.step].min() <= tried.deviance[between].min() + _limit(tried.rows.shape[1])
+    )
+
+
+def _best_of(tried: _Tried, label: str, penalty: float) -> _Rival:
+    best = int(tried.deviance.argmin())
+    curve = tried.rows[best] * math.copysign(1, tried.jump[best])
+    return _Rival(label, float(tried.deviance[best]) + descriptions.STEP * penalty, curve)
+
+
+def _refined(
+    likelihood: Likelihood, family: Sigmoids, start: int, step: bool, direction: str, policy: TransitionPolicy
+) -> Iterator[_Tried]:
+    """Finer and finer grids around the best member of a family, until the places that fit as well are resolved."""
+    window, limit = likelihood.window, _limit(len(likelihood.y))
+    place, width = float(family.place[start]), float(family.width[start])
+    reach, factor = width / 2, 1.7
+    for _ in range(ROUNDS):
+        places = place + reach * np.linspace(-1, 1, PLACES)
+        widths = width * factor ** np.linspace(-1, 1, WIDTHS)
+        grid = [part.ravel() for part in np.meshgrid(places, widths, indexing="ij")]
+        finer = Sigmoids(family.kind, family.axis, *grid)
+        half = finer.half(window)
+        tried = _tried(likelihood, finer.rows(window), half, half, direction, policy)
+        yield tried
+        wanted = tried.step if step else tried.slow
+        if not wanted.any():
+            return
+        deviance = np.where(wanted, tried.deviance, np.inf)
+        best = int(deviance.argmin())
+        place, width = float(finer.place[best]), float(finer.width[best])
+        inside = np.flatnonzero(deviance.reshape(PLACES, WIDTHS).min(axis=1) <= deviance[best] + limit)
+        edge = inside[0] == 0 or inside[-1] == PLACES - 1
+        if len(inside) >= PLACES // 3 and not edge and factor < 1.4:
+            return
+        share = (inside[-1] - inside[0] + 2) / (PLACES - 1)
+        reach, factor = reach * (2.0 if edge else min(1.0, 1.5 * share)), 1 + (factor - 1) * 0.7
+
+
+def _chance(best: float, rivals: list[_Rival], m: int) -> float:
+    """The weight of the descriptions without a transition beside the best one with it, exp(−BIC/2) each."""
+    score = best + descriptions.STEP * math.log(m)
+    odds = sum(math.exp(np.clip((score - rival.score) / 2, -700, 50)) for rival in rivals)
+    return odds / (1 + odds)
+
+
+class _Against(NamedTuple):
+    """What speaks against a transition: the best description without one, in words, and a lower bound that it gives."""
+
+    name: str
+    reason: str
+    not_before: float
+
+
+def _against(rivals: list[_Rival], window: Window, policy: TransitionPolicy) -> _Against:
+    best = min(rivals, key=lambda rival: rival.score)
+    if best.name == CONSTANT:
+        span = f"{window.t[0]:.4g} to {window.t[-1]:.4g}"
+        reason = f"noise alone looks like this, no change is seen from {span}: measure more points, or longer"
+        return _Against(best.name, reason, math.nan)
+    stages, shape = Stages.of(best.curve[None], window), policy.step()
+    if np.any(stages.begins(shape)) and not np.any(stages.ends(shape)):
+        bound = math.exp(stages.tenth[0])
+        reason = f"the level after the change is not seen, it is not before step {bound:.4g}: train for longer"
+        return _Against(best.name, reason, bound)
+    reason = f"the curve drifts rather than changing at one time, {best.name} describes it as well: train for longer"
+    return _Against(best.name, reason, math.nan)
+
+
+def _interval(likelihood: Likelihood, steps: _Tried, best: int, seed: int) -> tuple[float, float]:
+    """The 95% interval of the log time of half the change: by likelihood, or by refits if that is wider."""
+    x, half = likelihood.window.x, steps.half[best]
+    memory = float(descriptions.MEMORIES[steps.memory[best]])
+    near = np.argsort(steps.deviance, kind="stable")[:REFITTED]
+    level = _innovations(np.ones((1, len(x))), likelihood.window.spread, memory)[0]
+    level = level / np.linalg.norm(level)
+    shapes, values = (
+        part - np.outer(part @ level, level)
+        for part in (
+            _innovations(steps.rows[near], likelihood.window.spread, memory),
+            _innovations(likelihood.y[None], np.ones(len(x)), memory),
+        )
+    )
+    clean = steps.jump[best] * shapes[0]
+    rest = values[0] - clean
+    size = float(rest @ rest) / max(1, len(rest) - FITTED)
+    louder = _louder(rest, steps.rows[best], size)
+    inside = steps.deviance <= steps.deviance[best] + louder * _limit(len(x), memory)
+    draws = np.random.default_rng(seed).standard_normal((len(x), REFITS))
+    along = (shapes / np.linalg.norm(shapes, axis=1)[:, None]) @ (clean[:, None] + math.sqrt(size * louder) * draws)
+    refitted = steps.half[near][(along * math.copysign(1, steps.jump[best])).argmax(axis=0)]
+    reach = float(np.quantile(abs(refitted - half), 0.95))
+    low, high = min(steps.low[inside].min(), half - reach), max(steps.high[inside].max(), half + reach)
+    return max(float(x[0]), float(low)), min(float(x[-1]), float(high))
+
+
+def _innovations(rows: np.ndarray, spread: np.ndarray, memory: float) -> np.ndarray:
+    """What is new at each point of curves whose noise remembers its past: white noise, if the noise is all there is."""
+    rows = rows / spread
+    return np.concatenate([math.sqrt(1 - memory**2) * rows[:, :1], rows[:, 1:] - memory * rows[:, :-1]], axis=1)
+
+
+def _louder(rest: np.ndarray, rise: np.ndarray, size: float) -> float:
+    """How much larger the variance of the noise is during the change than on the whole curve, at least 1.
+
+    The noise of an accuracy is largest between its levels, which is where the place is decided. Place and width are
+    fitted to these few points, and the estimate is held by as many points of the whole curve as a step has parameters.
     """
-
-    grid: np.ndarray
-    places: np.ndarray
-    widths: np.ndarray
-    raw: np.ndarray
-    unit: np.ndarray
-    norms: np.ndarray
-    level_unit: np.ndarray
-
-    @staticmethod
-    def on(x: np.ndarray, spread: np.ndarray) -> _Shapes:
-        """Locations from the second to the second last time, so that each level has points of its own."""
-        grid = np.linspace(x[1], x[-2], GRID)
-        closest, total = float(np.median(np.diff(x))), float(x[-1] - x[0])
-        widths = np.geomspace(min(closest / 8, total * WIDEST / 2), total * WIDEST, WIDTHS)
-        places, width = (part.ravel() for part in np.meshgrid(grid, widths, indexing="ij"))
-        raw = 0.5 * (1 + np.tanh((x - places[:, None]) / (2 * width[:, None])))
-        level_unit = (1 / spread) / np.linalg.norm(1 / spread)
-        scaled = raw / spread
-        scaled = scaled - np.outer(scaled @ level_unit, level_unit)
-        norms = np.linalg.norm(scaled, axis=1)
-        return _Shapes(grid, places, width, raw, scaled / norms[:, None], norms, level_unit)
-
-    def explained(self, y: np.ndarray, direction: str) -> tuple[float, np.ndarray, np.ndarray]:
-        """Σ(y − ȳ)², the share of it that each shape explains, and each shape's jump."""
-        above = y - (y @ self.level_unit) * self.level_unit
-        along = self.unit @ above
-        total = float(above @ above)
-        share = along**2 / total if total > 0 else np.zeros_like(along)
-        wrong = {"any": np.zeros_like(along, dtype=bool), "up": along < 0, "down": along > 0}[direction]
-        return total, np.where(wrong, 0.0, share), along / self.norms
-
-    def residual(self, y: np.ndarray, shape: int) -> np.ndarray:
-        above = y - (y @ self.level_unit) * self.level_unit
-        return above - (self.unit[shape] @ above) * self.unit[shape]
+    during = (rise > 0.02) & (rise < 0.98)
+    during[1:] |= during[:-1].copy()
+    during[:-1] |= during[1:].copy()
+    free, held = max(0, int(during.sum()) - 2), descriptions.STEP
+    local = float(np.sum(rest[during] ** 2)) + held * size
+    return max(1.0, local / (size * (free + held))) if size > 0 else 1.0
 
 
-@dataclass(frozen=True)
-class _Noise:
-    """Simulated noise of unit size: the correlation of neighbours, the direction in which it is fitted, the seed."""
-
-    correlation: float
-    direction: str
-    seed: int
-
-    def draw(self, points: int, draws: int) -> np.ndarray:
-        """A first-order autoregression, (points, draws)."""
-        noise = np.random.default_rng(self.seed).standard_normal((points, draws))
-        for i in range(1, len(noise)):
-            noise[i] = self.correlation * noise[i - 1] + math.sqrt(1 - self.correlation**2) * noise[i]
-        return noise
-
-
-def _best_fits(shapes: _Shapes, curves: np.ndarray, direction: str) -> tuple[np.ndarray, np.ndarray]:
-    """The best shape of each curve (m, draws) and the share of its variation that the shape explains."""
-    curves = curves - np.outer(shapes.level_unit, shapes.level_unit @ curves)
-    along = shapes.unit @ curves
-    if direction != "any":
-        along = np.maximum(along if direction == "up" else -along, 0)
-    best = abs(along).argmax(axis=0)
-    return best, along[best, np.arange(len(best))] ** 2 / np.sum(curves**2, axis=0)
-
-
-def _chance(shapes: _Shapes, explained: float, noise: _Noise) -> float:
-    """How often flat noise that is as correlated as the residuals is explained as well by its best shape."""
-    shares = _best_fits(shapes, noise.draw(len(shapes.level_unit), FLAT_DRAWS), noise.direction)[1]
-    return float((1 + np.sum(shares >= explained)) / (1 + FLAT_DRAWS))
-
-
-def _refitted(shapes: _Shapes, shape: int, jump: float, size: float, noise: _Noise) -> np.ndarray:
-    """How far the location moves when curves drawn from the fit are fitted again."""
-    clean = jump * shapes.norms[shape] * shapes.unit[shape]
-    curves = clean[:, None] + size * noise.draw(len(shapes.level_unit), REFITS)
-    return shapes.places[_best_fits(shapes, curves, noise.direction)[0]] - shapes.places[shape]
-
-
-def _neighbour_correlation(residuals: np.ndarray, policy: TransitionPolicy) -> float:
-    """The correlation of neighbouring residuals, at least zero, corrected for the bias that fitting causes."""
-    m, size = len(residuals), float(residuals @ residuals)
-    raw = float(residuals[:-1] @ residuals[1:]) / size if size > 0 else 0.0
-    return float(np.clip(raw + (1 + FITTED * raw) / (m - FITTED), 0, policy.largest_correlation))
-
-
-def _line_is_as_good(x: np.ndarray, y: np.ndarray, spread: np.ndarray, rest: float, level: float, free: float) -> bool:
-    """Whether a straight line in log time, with two parameters fewer, fits as well by the BIC."""
-    design = np.stack([np.ones_like(x), x]) / spread
-    fitted = design.T @ np.linalg.lstsq(design.T, y, rcond=None)[0]
-    line = float(np.sum((y - fitted) ** 2)) / level
-    points = free + FITTED
-    return points * math.log(max(line, ROUNDING) / max(rest, ROUNDING)) < 2 * math.log(points)
-
-
-def _interval(grid: np.ndarray, above: np.ndarray, limit: float) -> tuple[float, float]:
-    """The locations around the best one whose profile stays below ``limit``, to half a grid step."""
-    inside = np.flatnonzero(above <= limit)
-    half = (grid[1] - grid[0]) / 2
-    return float(grid[inside[0]] - half), float(grid[inside[-1]] + half)
-
-
-def _half_width(grid: np.ndarray, above: np.ndarray, limit: float) -> float:
-    low, high = _interval(grid, above, limit)
-    return (high - low) / 2
-
-
-def _f_quantile(probability: float, free: float) -> float:
+@functools.cache
+def _limit(m: int, memory: float = 0.0) -> float:
+    """How much deviance a place may have above the best one and still be in the 95% interval."""
     from scipy.stats import f
 
-    return float(f.ppf(probability, 1, free))
+    free = max(1, m - FITTED)
+    independent = max(3.0, m * (1 - memory) / (1 + memory) - FITTED)
+    return m * math.log1p(float(f.ppf(0.95, 1, independent)) / free)
 
 
-def _refused(name: str, reason: str, policy: TransitionPolicy) -> Transition:
-    return Transition.refused(reason, error_kind="bootstrap", name=name, policy=policy.plain())
+def _explained(y: np.ndarray, fitted: np.ndarray, spread: np.ndarray) -> float:
+    """The share of the variation of a curve around its mean that a fit explains; negative if the mean is closer."""
+    mean = np.average(y, weights=spread**-2)
+    return 1 - float(np.sum(((y - fitted) / spread) ** 2) / np.sum(((y - mean) / spread) ** 2))
+
+
+def _width(rise: np.ndarray, x: np.ndarray) -> float:
+    """The distance of a tenth and nine tenths of a rise from 0 to 1."""
+    return float(np.interp(0.9, rise, x) - np.interp(0.1, rise, x))
+
+
+def _refused(name: str, reason: str, policy: TransitionPolicy, not_before: float = math.nan) -> Transition:
+    return Transition.refused(reason, error_kind="bootstrap", name=name, policy=policy.plain(), not_before=not_before)
 
 
 def _checked(

@@ -15,9 +15,11 @@ import numpy as np
 from phasecast.core import codec
 from phasecast.core.errors import BadInput
 from phasecast.core.results import Measurement, Result, Status
-from phasecast.posterior.scores.criteria import Criteria, pointwise_error
+from phasecast.posterior.scores.criteria import Criteria, criteria, pointwise_error
+from phasecast.posterior.scores.evidence import wbic, wbic_beta
 
 if TYPE_CHECKING:
+    import xarray as xr
     from matplotlib.figure import Figure
 
 PREDICTIVE = {"waic": "WAIC", "loo": "LOO", "psis_loo": "PSIS-LOO"}
@@ -107,8 +109,10 @@ class Ranking(Result):
         return figure
 
 
-def compare(models: Mapping[str, Scores | Criteria]) -> Ranking:
+def compare(models: Mapping[str, Scores | Criteria | xr.DataTree]) -> Ranking:
     """A table of all criteria that every model has, and what each would choose.
+
+    What ``tempered(…, pointwise=True)`` returns is a model's criteria too, and its WBIC if 1/log n is among its β.
 
     >>> rng = np.random.default_rng(0)
     >>> x, w = rng.normal(size=40), rng.normal(scale=40**-0.5, size=(400, 1))
@@ -119,7 +123,7 @@ def compare(models: Mapping[str, Scores | Criteria]) -> Ranking:
     """
     if len(models) < 2:
         raise BadInput(f"a comparison needs at least two models, got {len(models)}", "give two or more")
-    scores = {name: one if isinstance(one, Scores) else Scores(one) for name, one in models.items()}
+    scores = {name: _scores(one) for name, one in models.items()}
     sizes = {one.criteria.observations for one in scores.values()}
     if len(sizes) != 1:
         raise BadInput(f"the models have {sorted(sizes)} observations", "compare them on the same data")
@@ -148,6 +152,18 @@ def compare(models: Mapping[str, Scores | Criteria]) -> Ranking:
         rows[TRUTH] = np.array(losses, dtype=float), np.full(len(losses), np.nan)
     values, errors = (np.stack(part) for part in zip(*rows.values(), strict=True))
     return Ranking(tuple(scores), tuple(rows), values, errors, tuple(refused))
+
+
+def _scores(model: Scores | Criteria | xr.DataTree) -> Scores:
+    if isinstance(model, Scores):
+        return model
+    if isinstance(model, Criteria):
+        return Scores(model)
+    losses = criteria(model)
+    n = losses.observations
+    betas = model["sample_stats"].to_dataset().get("beta") if "sample_stats" in model.children else None
+    sampled = n >= 3 and betas is not None and np.isclose(betas.values, wbic_beta(n), rtol=1e-6).any()
+    return Scores(losses, wbic=wbic(model, n) if sampled else None)
 
 
 def _per_observation(totals: Sequence[Measurement | float], n: int) -> tuple[np.ndarray, np.ndarray]:

@@ -26,6 +26,7 @@ from phasecast.core.types import Array
 
 if TYPE_CHECKING:
     import xarray as xr
+    from typing_extensions import TypeIs
 
 InferenceData: TypeAlias = Any
 """An ArviZ InferenceData, which is not installed with this package, or an xarray DataTree."""
@@ -115,7 +116,7 @@ class Criteria(Result):
 
 
 def criteria(
-    log_likelihood: Array | Sequence[Sequence[float]],
+    log_likelihood: Array | Sequence[Sequence[float]] | InferenceData,
     beta: float = 1.0,
     log_weights: Array | Sequence[float] | None = None,
     *,
@@ -126,7 +127,8 @@ def criteria(
 
     Parameters
     ----------
-    log_likelihood: shape (draw, observation): log p(X_i|w_s) in nats, without β.
+    log_likelihood: shape (draw, observation): log p(X_i|w_s) in nats, without β; or what
+        ``tempered(…, pointwise=True)`` returns, or an ArviZ InferenceData, as for :func:`from_arviz`.
     beta: inverse temperature of the posterior that the draws are from.
     log_weights: shape (draw,): logarithms of weights of the draws, up to a constant; defaults to equal weights.
     relative_efficiency: effective draws per draw, for the length of the tail that PSIS smooths.
@@ -139,6 +141,8 @@ def criteria(
     >>> bool(abs(scores.waic - scores.loo) < 1e-3), bool(0.5 < scores.functional_variance < 1.5)
     (True, True)
     """
+    if is_tree(log_likelihood):
+        log_likelihood, relative_efficiency = _of_tree(log_likelihood, None)
     ll, logw = _checked(log_likelihood, beta, log_weights)
     if np.isneginf(ll).any():
         raise BadInput("the log-likelihood is −∞ at some draw", "remove draws at which an observation is impossible")
@@ -191,21 +195,7 @@ def from_arviz(data: InferenceData, *, variable: str | None = None, beta: float 
     ``variable`` is needed if the group has several. With a posterior of more than one chain, its mean effective sample
     size sets the length of the tail that PSIS smooths, as in ArviZ.
     """
-    group = _group(data, "log_likelihood")
-    if group is None:
-        raise BadInput("there is no group log_likelihood", "store the log-likelihood per observation with the draws")
-    names = list(group.data_vars)
-    if variable is None and len(names) != 1:
-        raise BadInput(f"log_likelihood has {len(names)} variables", f"choose one of: {', '.join(map(str, names))}")
-    if variable is not None and variable not in names:
-        raise BadInput(f"log_likelihood has no '{variable}'", f"choose one of: {', '.join(map(str, names))}")
-    array = group[variable or names[0]]
-    if not {"chain", "draw"} <= set(array.dims):
-        raise BadInput(f"the log-likelihood has dimensions {array.dims}", "use chain, draw and the observations'")
-    array = array.transpose("chain", "draw", ...)
-    flat = np.asarray(array.values, dtype=float).reshape(array.sizes["chain"] * array.sizes["draw"], -1)
-    posterior = _group(data, "posterior")
-    efficiency = 1.0 if posterior is None else _relative_efficiency(posterior)
+    flat, efficiency = _of_tree(data, variable)
     return criteria(flat, beta, relative_efficiency=efficiency)
 
 
@@ -308,6 +298,36 @@ def _group(data: InferenceData, name: str) -> xr.Dataset | None:
     if not hasattr(data, "groups"):
         raise BadInput(f"cannot read a {type(data).__name__}", "give an ArviZ InferenceData or a DataTree")
     return getattr(data, name, None)
+
+
+def is_tree(data: object) -> TypeIs[xr.DataTree]:
+    """Whether these are draws with names, an InferenceData or DataTree, and not an array."""
+    return hasattr(data, "children") or hasattr(data, "groups")
+
+
+def _of_tree(data: InferenceData, variable: str | None) -> tuple[np.ndarray, float]:
+    """The log-likelihood (draw, observation) of a group of that name, and the effective draws per draw."""
+    group = _group(data, "log_likelihood")
+    if group is None:
+        raise BadInput(
+            "there is no group log_likelihood",
+            "store the log-likelihood per observation with the draws, in tempered by pointwise=True",
+        )
+    names = list(group.data_vars)
+    if variable is None and len(names) != 1:
+        raise BadInput(f"log_likelihood has {len(names)} variables", f"choose one of: {', '.join(map(str, names))}")
+    if variable is not None and variable not in names:
+        raise BadInput(f"log_likelihood has no '{variable}'", f"choose one of: {', '.join(map(str, names))}")
+    array = group[variable or names[0]]
+    if not {"chain", "draw"} <= set(array.dims):
+        raise BadInput(f"the log-likelihood has dimensions {array.dims}", "use chain, draw and the observations'")
+    if array.sizes.get("dataset", 1) > 1:
+        raise BadInput(f"there are {array.sizes['dataset']} data sets", "choose one: tree.isel(dataset=0)")
+    array = array.transpose("chain", "draw", ...)
+    flat = np.asarray(array.values, dtype=float).reshape(array.sizes["chain"] * array.sizes["draw"], -1)
+    posterior = _group(data, "posterior")
+    efficiency = 1.0 if posterior is None else _relative_efficiency(posterior)
+    return flat, efficiency
 
 
 def _relative_efficiency(posterior: xr.Dataset) -> float:

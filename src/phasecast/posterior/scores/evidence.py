@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,6 +20,10 @@ from phasecast.core.errors import BadInput, whole_number
 from phasecast.core.policy import Policy, rule
 from phasecast.core.results import Measurement, Status
 from phasecast.core.types import Array
+from phasecast.posterior.scores.criteria import is_tree
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 POWER = 5  # of the grid of β: most of the integral is near the prior (Friel & Pettitt 2008)
 
@@ -50,16 +55,28 @@ def wbic_beta(n: int) -> float:
     return 1 / math.log(whole_number("n", n, 3))
 
 
-def wbic(losses: Array, n: int, beta: float, policy: EvidencePolicy = POLICY) -> Measurement[float]:
+def wbic(
+    losses: Array | xr.DataTree, n: int, beta: float | None = None, policy: EvidencePolicy = POLICY
+) -> Measurement[float]:
     """WBIC = E_β[nL], in nats, from losses nL of shape (chain, draw) that were sampled at β = 1/log n.
+
+    Or from what ``tempered`` returns, if 1/log n is among its β; ``beta`` is then not needed.
 
     >>> draws = np.random.default_rng(0).gamma(2.0, size=(4, 500))
     >>> print(wbic(draws, n=1000, beta=wbic_beta(1000)).status)
     ok
     """
+    if is_tree(losses):
+        betas, every = _tempered_losses(losses)
+        nearest = int(np.argmin(abs(betas - wbic_beta(n))))
+        rows, beta = every[nearest], float(betas[nearest])
+    else:
+        rows = losses
+    if beta is None:
+        raise BadInput("the β of the losses is not given", f"give beta, {wbic_beta(n):.6g} for n = {n}")
     if not math.isclose(beta, wbic_beta(n), rel_tol=1e-6):
         raise BadInput(f"the losses are at β = {beta:g}", f"sample at 1/log n = {wbic_beta(n):.6g}")
-    traces = _traces(losses)
+    traces = _traces(rows)
     value, error, effective = _mean_with_error(traces)
     reasons = _too_few(effective, policy)
     return Measurement(
@@ -83,23 +100,31 @@ def bic(least_loss: float, parameters: int, n: int) -> float:
 
 
 def free_energy(
-    betas: Sequence[float] | np.ndarray, losses: Array, policy: EvidencePolicy = POLICY
+    betas: Sequence[float] | np.ndarray | xr.DataTree, losses: Array | None = None, policy: EvidencePolicy = POLICY
 ) -> Measurement[float]:
     """F by thermodynamic integration with its error, in nats.
 
     Parameters
     ----------
-    betas: shape (beta,), increasing from 0 to 1; :func:`temperature_grid` is a good one.
-    losses: shape (beta, chain, draw): nL at draws from each tempered posterior.
+    betas: shape (beta,), increasing from 0 to 1; :func:`temperature_grid` is a good one. Or what ``tempered`` returns
+        for all of them but 0.
+    losses: shape (beta, chain, draw): nL at draws from each tempered posterior. Beside a tree, that of β = 0 alone,
+        shape (chain, draw): ``prior_losses(model, data)``.
 
     Between two β the integral is (E₀ + E₁)Δ/2 + (Var₁ − Var₀)Δ²/12, which uses that the slope of E is −Var (Friel,
     Hurn & Wyse 2014). The error combines that of the means with the change on a grid half as fine, divided by 15, the
     factor by which a rule of fourth order improves.
     """
-    beta = np.asarray(betas, dtype=float)
+    if losses is None:
+        raise BadInput("there are no losses at β = 0", "give losses=prior_losses(model, data)")
+    if is_tree(betas):
+        above, every = _tempered_losses(betas)
+        beta, rows = np.r_[0.0, above], [np.asarray(losses), *every]
+    else:
+        beta, rows = np.asarray(betas, dtype=float), losses
     if beta.ndim != 1 or beta.size < 3 or beta[0] != 0 or beta[-1] != 1 or not (np.diff(beta) > 0).all():
         raise BadInput("betas must increase from 0 to 1 with at least three values", "use temperature_grid()")
-    chains = [_traces(some) for some in losses]
+    chains = [_traces(some) for some in rows]
     if len(chains) != len(beta):
         raise BadInput(f"{len(chains)} rows of losses for {len(beta)} values of β", "give one row per β")
     mean, error, effective = (np.array(part) for part in zip(*map(_mean_with_error, chains), strict=True))
@@ -127,6 +152,19 @@ def free_energy(
         name="free energy",
         policy=policy.plain(),
     )
+
+
+def _tempered_losses(tree: xr.DataTree) -> tuple[np.ndarray, np.ndarray]:
+    """The inverse temperatures and nL (beta, chain, draw) that ``tempered`` returned for one data set."""
+    stats = tree["sample_stats"].to_dataset() if "sample_stats" in tree.children else {}
+    if "nL" not in stats or not {"beta", "chain", "draw"} <= set(stats["nL"].dims):
+        problem = "there is no nL with dimensions beta, chain and draw in sample_stats"
+        raise BadInput(problem, "give what tempered returned")
+    losses = stats["nL"]
+    if losses.sizes.get("dataset", 1) > 1:
+        raise BadInput(f"there are {losses.sizes['dataset']} data sets", "choose one: tree.isel(dataset=0)")
+    losses = losses.squeeze("dataset") if "dataset" in losses.dims else losses
+    return losses["beta"].values, losses.transpose("beta", "chain", "draw").values
 
 
 def _corrected_trapezoid(beta: np.ndarray, mean: np.ndarray, variance: np.ndarray) -> float:

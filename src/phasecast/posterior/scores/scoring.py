@@ -51,7 +51,7 @@ def score(
     tree = tempered(model, data, betas, draws=draws, chains=chains, seed=seed, pointwise=True, **options)
     stats = tree["sample_stats"].to_dataset()
     losses = stats["nL"].values[0]
-    first = _prior_losses(model, data, (chains, draws), seed)
+    first = prior_losses(model, data, chains=chains, draws=draws, seed=seed)
     least = min(float(losses.min()), float(stats["best"].values.min()))
     return Scores(
         criteria=from_arviz(tree.isel(dataset=0)),
@@ -62,15 +62,15 @@ def score(
     )
 
 
-def _prior_losses(model: Model, data: PyTree, shape: tuple[int, int], seed: int) -> np.ndarray:
-    """nL at independent draws from the prior."""
+def prior_losses(model: Model, data: PyTree, *, chains: int = 4, draws: int = 2000, seed: int = 0) -> np.ndarray:
+    """nL at independent draws from the prior, shape (chain, draw): what :func:`free_energy` needs for β = 0."""
     import jax
 
     with float64():
         summary = model.summary(jax.tree.map(jax.numpy.asarray, data))
-        keys = jax.random.split(jax.random.fold_in(jax.random.key(seed), 1), shape[0] * shape[1])
+        keys = jax.random.split(jax.random.fold_in(jax.random.key(seed), 1), chains * draws)
         over = jax.jit(jax.vmap(lambda key: model.total_loss(model.init(key), summary)))
-        return np.asarray(over(keys)).reshape(shape)
+        return np.asarray(over(keys)).reshape(chains, draws)
 
 
 def _new_loss(model: Model, tree: xr.DataTree, new: PyTree) -> float:

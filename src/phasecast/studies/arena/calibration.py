@@ -7,6 +7,7 @@ answer is z = Φ⁻¹(1 − p) with error 1, and the truth is 0.
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass
 
@@ -40,15 +41,16 @@ class Calibration:
         )
 
 
-def calibration(rng: np.random.Generator) -> Calibration:
-    """Regular and singular networks; NUTS, which moves one data set at a time, gets fewer of them."""
-    sampler = str(rng.choice(["gibbs", "nuts", "exchange", "hmc"]))
-    widths = tuple(int(w) for w in rng.integers(1, 4, int(rng.integers(2, 4))))
-    if sampler == "hmc":
-        widths = widths[:2]
-    sets = {"gibbs": 240, "exchange": 240, "nuts": 64, "hmc": 48}[sampler]
+DATA_SETS = {"gibbs": 240, "exchange": 240, "nuts": 64, "hmc": 40}
+"""How many are drawn: NUTS and the chains of λ̂ move one data set at a time, so that they get fewer."""
+
+
+def calibration(rng: np.random.Generator, sampler: str) -> Calibration:
+    """Regular and singular networks; regular ones alone for the chains of λ̂, which have one array of weights."""
+    widths = tuple(int(w) for w in rng.integers(1, 4, 2 if sampler == "hmc" else int(rng.integers(2, 4))))
     statistic = "loss" if sampler == "hmc" else str(rng.choice(["loss", "first output weight"]))
-    return Calibration(sampler, widths, int(rng.integers(5, 40)), statistic, 1.0, sets, int(rng.integers(2**31)))
+    sets, draw = DATA_SETS[sampler], int(rng.integers(2**31))
+    return Calibration(sampler, widths, int(rng.integers(5, 40)), statistic, 1.0, sets, draw)
 
 
 def wrong_likelihood(rng: np.random.Generator) -> Calibration:
@@ -160,16 +162,28 @@ def judge_control(problem: Calibration, seed: int) -> Outcome:
 
 
 UNIFORM = "ranks of true parameters are uniform"
+COUNTS = {"gibbs": (4, 1), "exchange": (4, 1), "nuts": (3, 1), "hmc": (2, 1)}
 FAMILIES = (
-    Family("calibration", "posterior.tempered and the chains of llc", UNIFORM, calibration, judge, 10, 1),
+    *(
+        Family(
+            f"calibration-{sampler}",
+            "the chains of llc, by HMC" if sampler == "hmc" else f"posterior.tempered, {sampler}",
+            UNIFORM,
+            functools.partial(calibration, sampler=sampler),
+            judge,
+            full,
+            quick,
+        )
+        for sampler, (full, quick) in COUNTS.items()
+    ),
     Family(
         "calibration-control",
-        "the test of calibration itself",
+        "this test of calibration itself",
         "data with three times the noise that the model has",
         wrong_likelihood,
         judge_control,
         2,
         1,
-        refusing="the likelihood is wrong on purpose, and must be seen",
+        refusing="the likelihood is wrong on purpose, which must be seen",
     ),
 )

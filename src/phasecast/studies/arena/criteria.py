@@ -109,6 +109,6 @@ def judge_new_data(problem: Regression, seed: int) -> Outcome:
 
 
 FAMILIES = (
-    Family("criteria-loo", "posterior.criteria, PSIS-LOO", "leaving out one by one", regression, judge_left_out, 16, 4),
-    Family("criteria-waic", "posterior.criteria, WAIC", "expected loss on new data", regression, judge_new_data, 16, 4),
+    Family("criteria-loo", "posterior.criteria, PSIS-LOO", "leaving out one by one", regression, judge_left_out, 24, 4),
+    Family("criteria-waic", "posterior.criteria, WAIC", "expected loss on new data", regression, judge_new_data, 24, 4),
 )

@@ -88,7 +88,7 @@ def histogram(tallies: Sequence[Tally]) -> Captioned:
         expected = len(values) / BINS
         spread = 2 * math.sqrt(expected * (1 - 1 / BINS))
         one.hist(values, bins=BINS, range=(0, 1), color=COLOURS[0], alpha=0.85, edgecolor="white", lw=0.5)
-        one.axhspan(max(expected - spread, 0), expected + spread, color="#888888", alpha=0.2, lw=0)
+        one.axhspan(max(expected - spread, 0), expected + spread, color="#888888", alpha=0.2, lw=0, zorder=0)
         one.axhline(expected, **EXACT)
         one.set_title(f"{area} ({len(values)} ok)", fontsize=9)
         one.set_xlim(0, 1)

@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 from phasecast.core.errors import unknown
-from phasecast.studies.arena import calibration, criteria, exact, learning, llc, networks, posteriors, thresholds
+from phasecast.studies.arena import (
+    calibration,
+    criteria,
+    curves,
+    exact,
+    learning,
+    llc,
+    networks,
+    posteriors,
+    thresholds,
+)
 from phasecast.studies.arena.family import Family
 
-MODULES = (exact, criteria, learning, thresholds, llc, networks, posteriors, calibration)
+MODULES = (exact, criteria, curves, learning, thresholds, llc, networks, posteriors, calibration)
 FAMILIES: dict[str, Family] = {family.name: family for module in MODULES for family in module.FAMILIES}
 
 

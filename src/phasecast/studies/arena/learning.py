@@ -161,6 +161,6 @@ def judge_escape(problem: Escape, seed: int) -> Outcome:
 
 FAMILIES = (
     Family("online-curves", "online.solve, order 2", "SGD, extrapolated in N", erf_curve, judge_erf, 10, 1),
-    Family("online-linear", "online.sgd_curve", "mean of 400 simulations", linear_curve, judge_linear, 10, 2),
-    Family("online-escape", "online.escape_time", "growth in the solved equations", escape, judge_escape, 8, 1),
+    Family("online-linear", "online.sgd_curve", "mean of 400 simulations", linear_curve, judge_linear, 16, 2),
+    Family("online-escape", "online.escape_time", "growth in the solved equations", escape, judge_escape, 10, 1),
 )

@@ -20,7 +20,7 @@ class Bayesian:
     draw: int
 
     def __str__(self) -> str:
-        rank = f" of true rank {self.rank}" if self.kind == "reduced rank" else ""
+        rank = f" of true rank {self.rank}" if self.kind == "linear network" else ""
         return f"{self.kind} {'-'.join(map(str, self.sizes))}{rank}, n = {self.n}, data drawn with {self.draw}"
 
 
@@ -34,10 +34,10 @@ def regular(rng: np.random.Generator) -> Bayesian:
     return _drawn(rng, "linear regression", sizes, 0, 100, 5000)
 
 
-def reduced_rank(rng: np.random.Generator) -> Bayesian:
-    """Two factors of widths up to four, of any true rank."""
-    sizes = tuple(int(size) for size in rng.integers(1, 5, 3))
-    return _drawn(rng, "reduced rank", sizes, int(rng.integers(0, min(sizes) + 1)), 300, 10_000)
+def linear_network(rng: np.random.Generator) -> Bayesian:
+    """Two or three factors of widths up to four, of any true rank."""
+    sizes = tuple(int(size) for size in rng.integers(1, 5, int(rng.integers(3, 5))))
+    return _drawn(rng, "linear network", sizes, int(rng.integers(0, min(sizes) + 1)), 300, 10_000)
 
 
 def singular(rng: np.random.Generator) -> Bayesian:
@@ -57,10 +57,10 @@ def judge(problem: Bayesian, seed: int) -> Outcome:
         inputs, outputs = problem.sizes
         model, truth = posterior.linear(inputs, outputs), inputs * outputs / 2
         data = posterior.linear_data([rng.normal(size=(outputs, inputs))], n, seed=problem.draw)
-    elif problem.kind == "reduced rank":
-        inputs, hidden, outputs = problem.sizes
-        model = posterior.reduced_rank(inputs, hidden, outputs)
-        truth = float(coefficients.reduced_rank(inputs, hidden, outputs, problem.rank).value)
+    elif problem.kind == "linear network":
+        inputs, outputs = problem.sizes[0], problem.sizes[-1]
+        model = posterior.deep_linear(problem.sizes)
+        truth = float(coefficients.deep_linear(problem.sizes, problem.rank).value)
         turns = [np.linalg.qr(rng.normal(size=(size, size)))[0][:, : problem.rank] for size in (inputs, outputs)]
         data = posterior.linear_data([turns[0].T, turns[1]], n, seed=problem.draw)  # singular values 1
     elif problem.kind == "monomial":
@@ -81,8 +81,8 @@ def _doubled(powers: tuple[int, ...]) -> list[int]:
 
 KNOWN = "exact λ"
 FAMILIES = (
-    Family("rlct-regular", "posterior.rlct", "d/2", regular, judge, 8, 1),
-    Family("rlct-reduced-rank", "posterior.rlct", KNOWN, reduced_rank, judge, 8, 1),
+    Family("rlct-regular", "posterior.rlct", "d/2", regular, judge, 10, 1),
+    Family("rlct-linear", "posterior.rlct", KNOWN, linear_network, judge, 10, 1),
     Family(
         "rlct-singular",
         "posterior.rlct",

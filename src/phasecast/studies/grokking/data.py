@@ -139,10 +139,10 @@ def critical(ratios: np.ndarray, values: np.ndarray, p: int) -> Transition:
     if fitted.status is Status.REFUSED or not len(below) or not len(above):
         return fitted
     low, high = min(fitted.low, float(below.max())), max(fitted.high, float(above.min()))
-    spacing = (high - low) / 4  # a 95% interval is four standard errors wide
-    if spacing > float(fitted.error):
-        fitted = dataclasses.replace(fitted, error=spacing, error_kind="resolution")
-    return dataclasses.replace(fitted, low=low, high=high)
+    if (low, high) != (fitted.low, fitted.high):
+        error = transitions.standard_error(low, high)
+        fitted = dataclasses.replace(fitted, low=low, high=high, error=error, error_kind="resolution")
+    return fitted
 
 
 def conclude(spec: GrokkingData, results: xr.DataTree) -> Conclusion:

@@ -148,7 +148,8 @@ def conclude(spec: GrokkingMirror, results: xr.DataTree) -> Conclusion:
                 where = {spec.vary: value, "sampler": sampler, "span": span}
                 answers.append(Answer("mirror-correlation", rho, f"ρ of λ̂ with the validation loss, {label}", where))
                 if sampler == "calibrated" and rho.status is not Status.REFUSED:
-                    clauses.append(f"{value:g}, {shown} {float(rho):+.2f} ± {float(rho.error):.2f}")
+                    ends = " to ".join(f"{rho.diagnostics[end]:+.2f}" for end in ("low", "high"))
+                    clauses.append(f"{value:g}, {shown} {float(rho):+.2f} (95% interval {ends})")
     outcome = "; ".join(clauses) if clauses else "no training has enough points"
     numbers = {f"gsm, {WORDS[spec.vary]} {value:g}": _gsm(stored, number) for number, value in enumerate(spec.values)}
     return Conclusion(

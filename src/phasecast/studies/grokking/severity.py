@@ -16,7 +16,7 @@ from pydantic import Field, field_validator, model_validator
 from phasecast.core.answers import Answer
 from phasecast.core.policy import Policy, rule
 from phasecast.core.results import Measurement, Status
-from phasecast.core.statistics import jackknife, standard_error
+from phasecast.core.statistics import jackknife, rank_interval, standard_error
 from phasecast.grokking.analysis import curves
 from phasecast.grokking.analysis.decay_fits import EXPONENTIAL, POWER, DecayLaw, decay_law
 from phasecast.lab.recipe import Captioned, Chunk, Conclusion, Recipe
@@ -192,7 +192,7 @@ def _words(law: DecayLaw, learned: int, of: int) -> str:
 
 
 def _ranks(rates: tuple[float, ...], top: np.ndarray) -> Measurement:
-    """Spearman's ρ, its error by leaving out one rate at a time."""
+    """Spearman's ρ, its error by leaving out one rate at a time, and a 95% interval within ±1 by Fisher's transform."""
     from scipy.stats import spearmanr
 
     known = np.isfinite(top)
@@ -202,7 +202,8 @@ def _ranks(rates: tuple[float, ...], top: np.ndarray) -> Measurement:
         reason = f"λ̂ is known at {len(points)} learning rates: measure at least {POLICY.fewest_rates}"
         return Measurement.refused(reason, **judged)
     rho, error = jackknife(lambda rows: np.asarray(spearmanr(rows[:, 0], rows[:, 1])).item(0), points)
-    return Measurement(rho, error, **judged)
+    low, high = rank_interval(rho, len(points))
+    return Measurement(rho, error, diagnostics={"low": low, "high": high}, **judged)
 
 
 def figures(spec: GrokkingSeverity, results: xr.DataTree) -> Mapping[str, Captioned]:

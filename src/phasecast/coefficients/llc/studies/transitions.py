@@ -2,7 +2,9 @@
 
 A change is a run of neighbouring checkpoints over which λ̂ keeps rising, or keeps falling, by more than its errors in
 all: |Δλ̂| above 4 combined standard errors (one false alarm in 16,000) and above a tenth of the range of λ̂, which keeps
-small drifts of precise curves out.
+small drifts of precise curves out. It says that λ̂ changed between two checkpoints, not that it went from one level to
+another at one time: for that, and for what else would explain the curve, ask
+``phasecast.grokking.analysis.transition``.
 """
 
 from __future__ import annotations
