@@ -102,7 +102,7 @@ def local_shape(
     )
 
 
-class Limit(NamedTuple):
+class DistanceToLimit(NamedTuple):
     """How far λ may be from λ̂; ``regular`` if the Gaussian around the best point explains λ̂ and its trend."""
 
     distance: float
@@ -111,18 +111,18 @@ class Limit(NamedTuple):
 
 def distance_to_limit(
     value: float, error: float, trend: Trend, shape: LocalShape | None, policy: RLCTPolicy = POLICY
-) -> Limit:
+) -> DistanceToLimit:
     """r/2 less the Gaussian prediction if that explains λ̂, else from the trend and its error."""
     if shape is not None and math.isfinite(shape.gaussian):
         off, slope_off = abs(value - shape.gaussian), abs(trend.slope - shape.slope)
         wrong = policy.gaussian_within * shape.gaussian
         if off <= policy.tolerance * error + wrong and slope_off <= policy.tolerance * trend.error + wrong:
-            return Limit(abs(shape.identified / 2 - shape.gaussian), True)
-    return Limit(policy.distance_per_trend * math.hypot(trend.slope, trend.error), False)
+            return DistanceToLimit(abs(shape.identified / 2 - shape.gaussian), True)
+    return DistanceToLimit(policy.distance_per_trend * math.hypot(trend.slope, trend.error), False)
 
 
 def limit_warnings(
-    value: float, limit: Limit, trend: Trend, shape: LocalShape | None, size: int, policy: RLCTPolicy = POLICY
+    value: float, limit: DistanceToLimit, trend: Trend, shape: LocalShape | None, size: int, policy: RLCTPolicy = POLICY
 ) -> list[str]:
     """Why λ̂ may not be λ: directions that are left to the prior, or a curve λ(β) that is still moving."""
     reasons = []

@@ -16,7 +16,8 @@ from numpy.typing import ArrayLike
 from phasecast.core.results import Measurement, Status
 from phasecast.grokking.analysis import mirroring
 from phasecast.grokking.analysis.mirroring import mirror_correlation
-from phasecast.grokking.analysis.transition import POLICY, Ordering, Transition, fall_after_peak, in_order, transition
+from phasecast.grokking.analysis.ordering import Ordering, in_order
+from phasecast.grokking.analysis.transition import POLICY, Transition, fall_after_peak, transition
 
 POINTS = 80  # of a logged curve that are fitted: 7% apart in time for 6000 steps logged every 20
 SMALLEST = 0.2  # chosen: a smaller change of an accuracy is a few rows that happen to be right, not a rule

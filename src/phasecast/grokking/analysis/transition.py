@@ -15,9 +15,8 @@ error is the length of the interval divided by 2 × 1.96.
 from __future__ import annotations
 
 import functools
-import itertools
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -174,7 +173,7 @@ def transition(
         )
     return Transition(
         math.exp(steps.half[best]),
-        standard_error(*ends),
+        error_of_interval(*ends),
         Status.REFUSED if reasons else Status.OK,
         {
             "points": points,
@@ -190,7 +189,7 @@ def transition(
     )
 
 
-def standard_error(low: float, high: float) -> float:
+def error_of_interval(low: float, high: float) -> float:
     """Of a time with this 95% interval."""
     return (high - low) / (2 * NORMAL_95)
 
@@ -219,37 +218,6 @@ def fall_after_peak(
     if len(t) - start < policy.fewest_points:
         return _refused(name, f"the peak is among the last {policy.fewest_points} points: train for longer", policy)
     return transition(t[start:], y[start:], spread[start:], direction="down", seed=seed, name=name, policy=policy)
-
-
-@dataclass(frozen=True)
-class Ordering:
-    """Transitions in the order of their times.
-
-    ``names`` from first to last; ``pairs`` gives, between each two neighbours, ``"before"`` if the 95% intervals of all
-    up to there end before those of all later ones begin, else ``"overlap"``; ``refused`` lists the curves without a
-    transition.
-    """
-
-    names: tuple[str, ...]
-    pairs: tuple[str, ...]
-    refused: tuple[str, ...]
-
-    def words(self) -> str:
-        """One line, with < if one came first and ≈ if the 95% intervals overlap."""
-        signs = [{"before": " < ", "overlap": " ≈ "}[pair] for pair in self.pairs]
-        return "".join(itertools.chain.from_iterable(itertools.zip_longest(self.names, signs, fillvalue="")))
-
-
-def in_order(transitions: Mapping[str, Transition]) -> Ordering:
-    """Which transition came first, where the 95% intervals tell.
-
-    "Before" holds for all transitions on its left and all on its right, so a wide interval anywhere takes it away.
-    """
-    located = {name: change for name, change in transitions.items() if change.status is not Status.REFUSED}
-    names = sorted(located, key=lambda name: float(located[name]))
-    lows, highs = ([getattr(located[name], end) for name in names] for end in ("low", "high"))
-    pairs = ["before" if max(highs[:i]) < min(lows[i:]) else "overlap" for i in range(1, len(names))]
-    return Ordering(tuple(names), tuple(pairs), tuple(name for name in transitions if name not in located))
 
 
 def _thinned(t: np.ndarray, y: np.ndarray, spread: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -12,7 +12,7 @@ from phasecast.lab.recipe import Captioned
 from phasecast.studies.arena.family import WITHIN, WRONG
 from phasecast.studies.arena.tally import LEAST_COVERED, Tally, binomial_error
 
-BINS = 10
+BINS = 10  # of the PIT histogram: with 40 answers a bin holds 4 ± 2
 EDGE = 6.0  # distances beyond are drawn at the edge
 SHADES = {"ok": COLOURS[2], "warning": COLOURS[4], "refused": "#9aa5b1", "failed": COLOURS[1]}
 NORMAL_COVERAGE = math.erf(WITHIN / math.sqrt(2))

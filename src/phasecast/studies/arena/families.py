@@ -6,17 +6,17 @@ from phasecast.core.errors import unknown
 from phasecast.studies.arena import (
     calibration,
     criteria,
-    curves,
     exact,
     learning,
     llc,
     networks,
     posteriors,
     thresholds,
+    transitions,
 )
 from phasecast.studies.arena.family import Family
 
-MODULES = (exact, criteria, curves, learning, thresholds, llc, networks, posteriors, calibration)
+MODULES = (exact, criteria, transitions, learning, thresholds, llc, networks, posteriors, calibration)
 FAMILIES: dict[str, Family] = {family.name: family for module in MODULES for family in module.FAMILIES}
 
 

@@ -18,9 +18,10 @@ from phasecast.core import codec
 from phasecast.core.results import Measurement, Status, show
 from phasecast.studies.arena.family import STATUSES, Family, Outcome
 
-LEAST_COVERED = 0.90
-MOST_WRONG = 0.01
-LEAST_OK = 0.60
+# the goals that docs/arena.md states, written before the first run
+LEAST_COVERED = 0.90  # of ok answers within two errors; 95% if errors are right
+MOST_WRONG = 0.01  # of ok answers beyond four errors
+LEAST_OK = 0.60  # refusing everything is no answer
 
 
 @dataclass(frozen=True)

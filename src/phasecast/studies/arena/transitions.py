@@ -11,10 +11,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from numpy.random import Generator
+
+from phasecast.studies.arena.family import Family, Outcome
 
 FEWEST, MOST = 30, 300  # points of a curve
 SCATTER = (1 / 100, 1 / 5)  # standard deviation of the noise, in units of the whole change
@@ -229,3 +232,57 @@ KINDS: dict[str, Callable[[Generator, np.ndarray], np.ndarray]] = {
     "censored step": _censored,
 }
 """Curves without a transition, of height about one, by name."""
+
+
+@dataclass(frozen=True)
+class Observed:
+    """A curve as somebody has it."""
+
+    curve: Curve
+
+    def __str__(self) -> str:
+        steps = self.curve.steps
+        return f"{self.curve.kind}, {len(steps)} points from {steps[0]:.4g} to {steps[-1]:.4g}"
+
+
+def changing(rng: Generator) -> Observed:
+    """With a transition."""
+    return Observed(with_transition(rng))
+
+
+def unchanging(rng: Generator) -> Observed:
+    """Without one, of any kind."""
+    return Observed(without_transition(rng, str(rng.choice(list(KINDS)))))
+
+
+def judge(problem: Observed, seed: int) -> Outcome:
+    """The interval is the answer; an answer for a curve without a transition is wrong."""
+    from phasecast.grokking.analysis.transition import transition
+
+    curve = problem.curve
+    answer = transition(curve.steps, curve.values, seed=seed)
+    interval = None if math.isnan(answer.low) else (float(answer.low), float(answer.high))
+    return Outcome(
+        str(answer.status),
+        float(answer.estimate),
+        float(answer.error),
+        curve.truth,
+        words=str(problem),
+        reasons="; ".join(answer.reasons),
+        interval=interval,
+    )
+
+
+FAMILIES = (
+    Family("transition-found", "transition of a curve", "where the curve has it", changing, judge, 40, 4),
+    Family(
+        "transition-none",
+        "transition of a curve",
+        "the curve has none",
+        unchanging,
+        judge,
+        40,
+        4,
+        refusing="the curve has no transition",
+    ),
+)

@@ -140,7 +140,7 @@ def critical(ratios: np.ndarray, values: np.ndarray, p: int) -> Transition:
         return fitted
     low, high = min(fitted.low, float(below.max())), max(fitted.high, float(above.min()))
     if (low, high) != (fitted.low, fitted.high):
-        error = transitions.standard_error(low, high)
+        error = transitions.error_of_interval(low, high)
         fitted = dataclasses.replace(fitted, low=low, high=high, error=error, error_kind="resolution")
     return fitted
 
