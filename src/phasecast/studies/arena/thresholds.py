@@ -78,4 +78,4 @@ def simulated(network, problem: Hessian, delta: float, dimension: int, seed: int
     return float(np.mean(values)), float(np.std(values, ddof=1) / math.sqrt(SEEDS))
 
 
-FAMILIES = (Family("threshold-start", "features.threshold at t = 0", "simulated Hessians", hessian, judge, 20, 3),)
+FAMILIES = (Family("threshold-start", "features.threshold at t = 0", "simulated Hessians", hessian, judge, 20, 1),)
