@@ -91,7 +91,7 @@ def local_shape(
     try:
         shapes = [_shape(model, one, _flat(draws, number), betas, inside, policy) for number, one in enumerate(sets)]
     except (TypeError, ValueError, NotImplementedError, np.linalg.LinAlgError):
-        return None  # sampling needs first derivatives at most: a model without second ones, or with NaN, is no error
+        return None  # sampling needs first derivatives only, so a model may lack finite second ones
     directions = max(one.seen.size for one in shapes)
     alike = [one.seen for one in shapes if one.seen.size == directions]
     return LocalShape(
