@@ -105,8 +105,13 @@ def straight_stretch(curve: Curve, exponent: float, expected: tuple[float, float
     if _ratio(curve, inside, *best) < POLICY.long_enough:
         least, most = np.nanmax(slope[inside]), np.nanmin(slope[inside])
         return Stretch(missing=f"where theory expects it, {where}, the local slope goes from {least:.3g} to {most:.3g}")
-    return Stretch(*(float(curve.alpha[inside[at]]) for at in best))
+    return Stretch(*_ends(curve, inside, *best))
+
+
+def _ends(curve: Curve, inside: np.ndarray, first: int, last: int) -> tuple[float, float]:
+    return float(curve.alpha[inside[first]]), float(curve.alpha[inside[last]])
 
 
 def _ratio(curve: Curve, inside: np.ndarray, first: int, last: int) -> float:
-    return float(curve.alpha[inside[last]] / curve.alpha[inside[first]])
+    low, high = _ends(curve, inside, first, last)
+    return high / low
