@@ -26,9 +26,9 @@ NAMES = {
     "reduced_rank relu reparametrise sgd_temperature sum_of_powers symmetric_factorisation tanh temperature_ladder "
     "temperature_quadrature union volume_scaling",
     "phasecast.features": "CurvatureLaw Data Descent Extremes FixedPoint HessianSpectrum Network Outlier PRESETS "
-    "Target Threshold ThresholdTable Trajectory WideTrajectory activation algorithmic_threshold decoupled density descend dmft "
-    "draw_data finite_size fixed_point half_success hessian_spectrum initial_laws loss lowest_curvatures one_step_laws "
-    "outlier_set over_draws "
+    "Target Threshold ThresholdTable Trajectory WideTrajectory activation algorithmic_threshold decoupled density "
+    "descend dmft draw_data finite_size fixed_point half_success hessian_spectrum initial_laws loss lowest_curvatures "
+    "one_step_laws outlier_set over_draws "
     "scalar_threshold simulate stieltjes successes target threshold threshold_table wide_dmft",
     "phasecast.grokking": "Architecture Network Piece Task checkpoint_steps crossings effective_width "
     "grokking_severity mlp quadratic split task train transformer",
