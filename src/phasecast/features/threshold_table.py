@@ -187,7 +187,7 @@ def row_words(row: ThresholdRow) -> tuple[str, str]:
     """A row for people: name; number, intervals and meaning, or the reason why there is none."""
     if row["value"] is None:
         return row["name"], f"none: {row['reasons'][0]}" if row["reasons"] else "none"
-    parts = [show(row["value"], row["error"])]
+    parts = [show(row["value"], row["error"] or 0.0)]
     if row["intervals"]:
         ends = [_interval(low, high, row["searched"]) for low, high in row["intervals"]]
         parts.append(f"outlier for δ in {', '.join(ends)}")
