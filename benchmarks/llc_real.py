@@ -104,7 +104,7 @@ def trajectory(count: int = 20) -> None:
         for step in sorted(trained.checkpoints)[-count:]:
             files.append(str(Path(folder) / f"step-{step:04d}.pt"))
             torch.save(trained.checkpoints[step], files[-1])
-        settings = {"problem": "real_models:untrained_transformer", "n": trained.n, "target": 0.2, "max_grads": 2500}
+        settings = {"problem": "real_models:untrained_transformer", "n": trained.n, "target": 0.1, "max_grads": 2500}
         words = [sys.executable, "-m", "phasecast.cli", "run", "llc", "--json", "--set"]
         words += [*(f"{key}={value}" for key, value in settings.items()), f"checkpoints={json.dumps(files)}", "--store"]
         begun = time.monotonic()

@@ -59,6 +59,11 @@ def _by_quasi_newton(
     return max(0.0, fall), float(evaluations)
 
 
+COOLING = ((1.0, 0.67), (0.5, 0.25), (0.25, 0.08))
+"""Steps of a cold chain, over those of a chain without noise, and the share of its time that each has: the long ones do
+the descent, the short ones take away what noisy gradients add to it."""
+
+
 def _by_cold_chain(
     backend: Backend, plan: Plan, level: Level, key: RandomKey, out_of_time: Callable[[], bool]
 ) -> tuple[float, float]:
@@ -68,24 +73,29 @@ def _by_cold_chain(
     """
     policy, tuning = plan.policy, level.tuning
     cold, root = policy.coldness, math.sqrt(policy.coldness)
-    frozen = tuning._replace(
-        step_size=tuning.step_size / root,
-        friction=tuning.friction * root,
-        nbeta=tuning.nbeta * cold,
-        gamma=tuning.gamma * cold,
-    )
-    state = backend.init(plan.kernel, backend.array(np.zeros((1, backend.size))), frozen, stream(backend, key, "cold"))
-    relaxed = policy.cold_windows * policy.langevin_window / math.sqrt(tuning.gamma) / tuning.step_size
-    affordable = max(policy.fewest_descent_steps, policy.descent_share * level.gradients / level.chains)
-    chunks = max(2, math.ceil(min(relaxed, affordable) / plan.chunk))
-    losses = []
-    for number in range(chunks):
-        state, observed = backend.run(
-            plan.kernel, state, frozen, stream(backend, key, "cold chunk", number), plan.chunk
+    window, full = policy.langevin_window / math.sqrt(tuning.gamma), tuning.step_size / level.warm_up.shrink
+    state, losses, heating, spent = None, [0.0], 0.0, 0
+    for shorter, share in COOLING:
+        heated = tuning._replace(step_size=shorter * full)
+        frozen = heated._replace(
+            step_size=heated.step_size / root,
+            friction=tuning.friction * root,
+            nbeta=tuning.nbeta * cold,
+            gamma=tuning.gamma * cold,
         )
-        losses.append(float(np.mean(observed["loss"])))
-        if out_of_time():
-            break
+        if state is None:
+            state = backend.init(
+                plan.kernel, backend.array(np.zeros((1, backend.size))), frozen, stream(backend, key, "cold")
+            )
+        steps = math.ceil(share * policy.cold_windows * window / heated.step_size)
+        for begin in range(0, steps, plan.chunk):
+            if out_of_time():
+                break
+            chunk = min(plan.chunk, steps - begin)
+            state, observed = backend.run(plan.kernel, state, frozen, stream(backend, key, "cold chunk", spent), chunk)
+            losses = [*(losses if begin else []), float(np.mean(observed["loss"]))]
+            spent += chunk
+            heating = level.heating_of(heated)
     # noisy gradients heat a cold chain as much as the others
-    fall = -plan.nbeta * float(np.mean(losses[-max(1, len(losses) // 3) :])) + policy.heated_share * level.heating
-    return (max(0.0, fall) if math.isfinite(fall) else 0.0), len(losses) * plan.chunk
+    fall = -plan.nbeta * float(np.mean(losses[-max(1, len(losses) // 2) :])) + policy.heated_share * heating
+    return (max(0.0, fall) if math.isfinite(fall) else 0.0), float(spent)

@@ -230,8 +230,7 @@ class Estimator:
         level = self._main
         if level is None or not level.state:
             return None
-        state = {name: np.asarray(array) for name, array in level.state.items()}
-        return {**state, "shrink": np.array(level.warm_up.shrink)}
+        return level.hand_over()
 
     @property
     def progress(self) -> LLCProgress:
@@ -261,12 +260,12 @@ class Estimator:
 
     @property
     def _ready_to_descend(self) -> bool:
-        """Whether the step is known; on minibatches already in warm-up, because it may be longer where λ̂ is larger."""
+        """Whether the step is known; on minibatches before that, because it may be longer where λ̂ is larger."""
         level = self.levels[-1] if self.levels else None
         if level is None or level.tuning.gamma != self.plan.gamma:
             return False
-        settled = level.gradients > 2 * self.plan.policy.short_chunk_gradients * level.chains
-        return level.phase is LevelPhase.SAMPLING or (self.plan.batch is not None and settled)
+        noise_is_known = self.plan.batch is not None and level.noise_looks > 0
+        return level.phase is LevelPhase.SAMPLING or noise_is_known
 
     def _descend(self) -> bool:
         """The one descent from w*, once; whether it was done now."""
@@ -274,8 +273,9 @@ class Estimator:
         if self._gap != UNKNOWN or level is None:
             return False
         key = stream(self.backend, self.backend.key(self.options.seed), "descent")
+        seconds = math.inf if self.options.seconds is None else self.plan.policy.descent_time * self.options.seconds
         self._gap, self._descent_gradients = fall_from_centre(
-            self.backend, self.plan, level, key, lambda: self._out_of_time
+            self.backend, self.plan, level, key, lambda: self.seconds > seconds
         )
         for each in self.levels:
             each.gap = self._gap
