@@ -59,43 +59,40 @@ def _by_quasi_newton(
     return max(0.0, fall), float(evaluations)
 
 
-COOLING = ((1.0, 0.67), (0.5, 0.25), (0.25, 0.08))
-"""Steps of a cold chain, over those of a chain without noise, and the share of its time that each has: the long ones do
-the descent, the short ones take away what noisy gradients add to it."""
-
-
 def _by_cold_chain(
     backend: Backend, plan: Plan, level: Level, key: RandomKey, out_of_time: Callable[[], bool]
 ) -> tuple[float, float]:
     """Minibatches cannot be searched along a line; a chain at a very low temperature is descent with momentum.
 
-    nβ and γ times c is the temperature 1/c; with the step over √c and the friction times √c it moves as before.
+    nβ and γ times c is the temperature 1/c; with the step over √c and the friction times √c it moves as before. Noisy
+    gradients move it about; the mean of its later places is nearer to the minimum than any of them.
     """
     policy, tuning = plan.policy, level.tuning
     cold, root = policy.coldness, math.sqrt(policy.coldness)
-    window, full = policy.langevin_window / math.sqrt(tuning.gamma), tuning.step_size / level.warm_up.shrink
-    state, losses, heating, spent = None, [0.0], 0.0, 0
-    for shorter, share in COOLING:
-        heated = tuning._replace(step_size=shorter * full)
-        frozen = heated._replace(
-            step_size=heated.step_size / root,
-            friction=tuning.friction * root,
-            nbeta=tuning.nbeta * cold,
-            gamma=tuning.gamma * cold,
-        )
-        if state is None:
-            state = backend.init(
-                plan.kernel, backend.array(np.zeros((1, backend.size))), frozen, stream(backend, key, "cold")
-            )
-        steps = math.ceil(share * policy.cold_windows * window / heated.step_size)
-        for begin in range(0, steps, plan.chunk):
-            if out_of_time():
-                break
-            chunk = min(plan.chunk, steps - begin)
-            state, observed = backend.run(plan.kernel, state, frozen, stream(backend, key, "cold chunk", spent), chunk)
-            losses = [*(losses if begin else []), float(np.mean(observed["loss"]))]
-            spent += chunk
-            heating = level.heating_of(heated)
-    # noisy gradients heat a cold chain as much as the others
-    fall = -plan.nbeta * float(np.mean(losses[-max(1, len(losses) // 2) :])) + policy.heated_share * heating
-    return (max(0.0, fall) if math.isfinite(fall) else 0.0), float(spent)
+    full = tuning.step_size / level.warm_up.shrink
+    frozen = tuning._replace(
+        step_size=full / root, friction=tuning.friction * root, nbeta=tuning.nbeta * cold, gamma=tuning.gamma * cold
+    )
+    start = backend.array(np.zeros((1, backend.size)))
+    state = backend.init(plan.kernel, start, frozen, stream(backend, key, "cold"))
+    steps = math.ceil(policy.cold_windows * policy.langevin_window / math.sqrt(tuning.gamma) / full)
+    later: list[np.ndarray] = []
+    spent = 0
+    while spent < 1.5 * steps and not out_of_time():  # two thirds of the time at the full step, then half of it
+        settling = spent >= 2 / 3 * steps
+        chunk = policy.short_chunk if settling else min(plan.chunk, math.ceil(2 / 3 * steps))
+        moving = frozen._replace(step_size=full / root / 2) if settling else frozen
+        state, observed = backend.run(plan.kernel, state, moving, stream(backend, key, "cold chunk", spent), chunk)
+        if not np.all(np.isfinite(observed["loss"])):
+            break
+        spent += chunk
+        later = [*later, np.asarray(state["position"], dtype=float)] if settling else []
+    if not later:
+        return 0.0, float(spent)
+    lowest = backend.array(np.mean(later[len(later) // 3 :], axis=0))
+    looks = [
+        backend.init(plan.kernel, lowest, tuning, stream(backend, key, "lowest", number))["loss"]
+        for number in range(policy.lowest_looks)
+    ]
+    fall = -plan.nbeta * float(np.mean([np.asarray(loss) for loss in looks]))
+    return (max(0.0, fall) if math.isfinite(fall) else 0.0), float(spent + policy.lowest_looks)

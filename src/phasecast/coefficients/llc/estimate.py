@@ -24,7 +24,7 @@ import numpy as np
 from phasecast.coefficients.llc.descent import fall_from_centre
 from phasecast.coefficients.llc.fixed_step import bias, proceed_fixed
 from phasecast.coefficients.llc.judge import Judgement, judge_bias, judge_budget, judge_levels
-from phasecast.coefficients.llc.level import Level, LevelPhase
+from phasecast.coefficients.llc.level import UNKNOWN, Level, LevelPhase
 from phasecast.coefficients.llc.options import LLCOptions
 from phasecast.coefficients.llc.plan import Plan, localisation, plan_for
 from phasecast.coefficients.llc.policy import POLICY, LLCPolicy
@@ -43,8 +43,6 @@ from phasecast.sampling.kernels.kernel import State
 from phasecast.sampling.traces import ess
 
 INTERRUPT = "Ctrl-C"
-UNKNOWN = -1.0
-"""A gap that was not measured yet, as it is stored."""
 
 
 def llc(
@@ -273,9 +271,10 @@ class Estimator:
         if self._gap != UNKNOWN or level is None:
             return False
         key = stream(self.backend, self.backend.key(self.options.seed), "descent")
-        seconds = math.inf if self.options.seconds is None else self.plan.policy.descent_time * self.options.seconds
+        seconds = math.inf if self.options.seconds is None else self.options.seconds
+        end = min(seconds, self.seconds + self.plan.policy.descent_time * seconds)
         self._gap, self._descent_gradients = fall_from_centre(
-            self.backend, self.plan, level, key, lambda: self.seconds > seconds
+            self.backend, self.plan, level, key, lambda: self.seconds > end
         )
         for each in self.levels:
             each.gap = self._gap

@@ -36,6 +36,9 @@ from phasecast.sampling.traces import Trace, batch_error, drift, mcse, rhat
 
 OBSERVED = ("loss", "radius", "pull")
 
+UNKNOWN = -1.0
+"""A gap that was not measured yet, as it is stored."""
+
 Slope: TypeAlias = Callable[[np.ndarray], np.ndarray]
 """∇(nβL) at offsets (chains, size)."""
 
@@ -136,7 +139,7 @@ class Level:
 
     ``next_look`` is the number of steps after which the error of λ̂ is looked at, ``noise`` the trace of the covariance
     of the gradient on minibatches and ``loss_noise`` the variance of their losses, from so many ``noise_looks``, and
-    ``gap`` by how much descent from w* lowers nβL, NaN before that was tried.
+    ``gap`` by how much descent from w* lowers nβL, or :data:`UNKNOWN`.
     """
 
     tuning: Tuning
@@ -153,7 +156,7 @@ class Level:
     noise: float = 0.0
     loss_noise: float = 0.0
     noise_looks: int = 0
-    gap: float = math.nan
+    gap: float = UNKNOWN
 
     @property
     def chains(self) -> int:
@@ -210,11 +213,17 @@ class Level:
 
     @property
     def error(self) -> float:
-        """Its standard error; for chains without a test, which are short, at least that of a few long batches."""
-        errors = [self.record.loss.error]
+        """Its standard error; for chains without a test, which are short, at least that of a few long batches.
+
+        Chains that ended before they had the windows that they need did not see their slow directions move.
+        """
+        errors, unseen = [self.record.loss.error], 1.0
         if not self.adjusted:
             errors += [batch_error(self.record.loss.means, batches) for batches in (10, 5)]
-        return math.hypot(self.tuning.nbeta * max(errors), POLICY.heated_width * self.heating)
+        if self.phase is LevelPhase.SPENT and not self.adjusted and self.steps:
+            window = POLICY.langevin_window / math.sqrt(self.tuning.gamma)
+            unseen = math.sqrt(max(1.0, POLICY.last_windows * window / (self.steps * self.tuning.step_size)))
+        return math.hypot(self.tuning.nbeta * max(errors) * unseen, POLICY.heated_width * self.heating)
 
     @property
     def provisional(self) -> tuple[float, float] | None:
@@ -227,18 +236,15 @@ class Level:
     @property
     def scale(self) -> float:
         """The size of λ̂, also where it is relative to a w* that is not a minimum."""
-        return max(abs(self.value), 0.0 if math.isnan(self.gap) else abs(self.value + self.gap))
+        return max(abs(self.value), abs(self.value + max(0.0, self.gap)))
 
     @property
     def heating(self) -> float:
         """The most that the noise of minibatches adds to λ̂."""
-        return self.heating_of(self.tuning)
-
-    def heating_of(self, tuning: Tuning) -> float:
-        """The same for chains that move otherwise."""
         if not self.noise_looks:
             return 0.0
-        return tuning.step_size**2 / 4 / math.tanh(tuning.friction * tuning.step_size) * self.noise
+        step, friction = self.tuning.step_size, self.tuning.friction
+        return step**2 / 4 / math.tanh(friction * step) * self.noise
 
     @property
     def variance(self) -> float:
@@ -358,7 +364,7 @@ def _advance_langevin(backend: Backend, plan: Plan, level: Level, key: RandomKey
         _follow_curvature(backend, plan, level, level.state["position"], policy.curvature_updates, key)
         level.tuning = _tuned(level, plan)
         over = warm_up.time >= window
-        hot = not math.isnan(level.gap) and _heated(plan, level) > (1.0 if over else policy.far_too_hot)
+        hot = level.gap != UNKNOWN and _heated(plan, level) > (1.0 if over else policy.far_too_hot)
         if hot and level.steps >= policy.fewest_window_steps and warm_up.shrink > policy.smallest_shrink:
             _change_step(plan, level)
             warm_up.time, warm_up.cool = 0.0, 0

@@ -34,10 +34,11 @@ class LLCPolicy(Policy):
     descent_steps: int = rule(200, "chosen: L-BFGS iterations from w* at most")
     fewest_descent_steps: int = rule(20, "chosen: L-BFGS iterations from w* at least")
     descent_share: float = rule(0.5, "chosen: gradients of the descent over those of a chain so far")
-    descent_time: float = rule(0.3, "chosen: share of the time limit after which the descent ends")
+    descent_time: float = rule(0.3, "chosen: share of the time limit that the descent may take")
     cold_windows: float = rule(
         3.0, "chosen: windows of a cold chain; critically damped, it has then lost 0.98 of a slope"
     )
+    lowest_looks: int = rule(20, "chosen: minibatches that compare the end of a cold chain with w*")
     coldness: float = rule(1e4, "a temperature of 10⁻⁴ adds 10⁻⁴ λ̂ to the lowest loss")
 
     fewest_rows: int = rule(16, "chosen: smallest minibatch")
