@@ -129,10 +129,10 @@ def answers(words: list[str], store: str) -> dict[str, dict[str, float | str]]:
     kept = ("estimate", "error", "status")
     return {
         answer["where"]["checkpoint"]: {
-            **{name: answer["result"][name] for name in kept},
-            "value_min": answer["result"]["diagnostics"]["value_min"],
+            **{name: answer[name] for name in kept},
+            "value_min": answer["diagnostics"]["value_min"],
         }
-        for answer in json.loads(text)["answers"]
+        for answer in json.loads(text)["summary"]["answers"]
     }
 
 
