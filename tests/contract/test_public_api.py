@@ -82,7 +82,7 @@ SIGNATURES = {
     "grokking.train": "(task, network, *, steps, fraction=0.4, count=None, lr=0.001, weight_decay=0.0001, batch=None, "
     "optimiser='adam', seeds=0, log_every=20, checkpoints=(), state=None)",
     "online.curve": "(students=2, teachers=2, *, modes=None, exponent=None, spectrum=None, lr, sigma=0.01, "
-    "inputs=None, draws=5, seed=0, alphas, order=1, activation='erf', simulate=0)",
+    "inputs=None, draws=5, seed=0, alphas, order=2, activation='erf', simulate=0)",
     "online.solve": "(order_parameters, spectrum, lr, alphas, activation='erf', order=1, *, rtol=1e-08, step=None)",
     "online.linear_curve": "(modes, exponent, lr, sigma, alphas, trained=None)",
     "online.plateau": "(T1)",
