@@ -36,6 +36,7 @@ TINY = [
     "feature-success",
     "generalisation",
     pytest.param("grokking", marks=pytest.mark.bare),
+    "grokking-bank",
     "grokking-coefficient",
     pytest.param("grokking-data", marks=pytest.mark.bare),
     "grokking-mirror",

@@ -1,0 +1,1 @@
+"""When will it happen? Forecasts of a training in time, made before the outcome, with intervals and scores."""
