@@ -95,13 +95,14 @@ def mutated(folder: Path, count: int, seed: int) -> Iterator[tuple[str, str]]:
 
 def special(path: Path, kind: str, outside: Path) -> None:
     """Replace what is at ``path`` by a link to a copy of it outside the store, a dangling link, a pipe or a folder."""
+    is_folder = path.is_dir() or path.name == "figures"
     if kind == "link":
         if path.exists():
             shutil.move(path, outside / path.name)
-        elif "." in path.name:
-            (outside / path.name).write_text("mine")
-        else:
+        elif is_folder:
             (outside / path.name).mkdir()
+        else:
+            (outside / path.name).write_text("mine")
         path.symlink_to(outside / path.name)
         return
     if path.is_dir():
@@ -113,7 +114,7 @@ def special(path: Path, kind: str, outside: Path) -> None:
     elif kind == "pipe":
         os.mkfifo(path)
     else:
-        path.mkdir() if "." in path.name else path.write_text("")
+        path.write_text("") if is_folder else path.mkdir()
 
 
 def _at(content: bytearray, draw: random.Random, change: Callable[[int], int]) -> bytes:

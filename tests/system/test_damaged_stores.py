@@ -253,7 +253,10 @@ def test_links_and_special_files_are_refused_and_nothing_outside_changes(command
     for line in (["run", *words], ["runs", "resume", copy.name], ["report", copy.name, "--allow-code"]):
         code, _, err = command(*line, "--store", copy.parent)
         if part != "." or kind == "link":
-            assert_one_line((code, "", err), copy.name)
+            if kind == "other" and part.startswith("results.zarr/"):  # lost rows: computed again
+                assert code in (0, 2)
+            else:
+                assert_one_line((code, "", err), copy.name)
     assert command("runs", "ls", "--store", copy.parent)[0] == 0
     assert snapshot(outside) == before
     assert not (outside / "nowhere").exists()

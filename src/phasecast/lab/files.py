@@ -90,9 +90,10 @@ def read_regular(path: Path) -> bytes:
         if error.errno in (errno.ELOOP, errno.ENXIO):
             raise not_regular(path) from None
         raise StoreError(f"{path} cannot be read ({error.strerror})", "check its permissions") from None
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise not_regular(path)
     with open(handle, "rb", buffering=0) as file:
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
-            raise not_regular(path)
         return file.readall()
 
 

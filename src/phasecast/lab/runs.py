@@ -62,8 +62,12 @@ class Run:
     def recipe(self) -> Recipe:
         """The recipe, if its version is still the one that made this run."""
         request = self.folder.read_spec()
-        with self.trusted():
-            recipe = find_recipe(request["recipe"])
+        try:
+            with self.trusted():
+                recipe = find_recipe(request["recipe"])
+        except BadInput:
+            self.folder.spec()  # if that is damaged, it is the cause
+            raise
         check_version(f"run {self.id} of recipe '{recipe.name}'", request["recipe_version"], recipe.version)
         if request["recipe_version"] < recipe.version:
             raise BadInput(

@@ -180,10 +180,10 @@ class RunFolder:
         refuse_links(self.path, folder=True)
         content = read_regular(path)
         try:
-            status = parse_json(content)
+            parsed = parse_json(content)
         except ValueError:
-            status = None
-        check_record(StatusRecord, status, path)
+            parsed = None
+        status = check_record(StatusRecord, parsed, path)
         if status["run"] != self.id:
             raise StoreError(f"{path} is that of another run, {status['run']}", "remove the folder")
         if status["status"] in FINISHED:
