@@ -36,6 +36,7 @@ TINY = [
     "feature-success",
     "generalisation",
     pytest.param("grokking", marks=pytest.mark.bare),
+    "grokking-bank",
     "grokking-coefficient",
     pytest.param("grokking-data", marks=pytest.mark.bare),
     "grokking-mirror",
@@ -116,6 +117,14 @@ def test_it_runs_and_concludes(tiny):
     assert all(isinstance(answer.result, Comparison | Measurement | Prediction) for answer in answers)
     loaded = load(tiny.run.id, store=tiny.run.store)  # concludes from the stored arrays
     assert tiny.run.summary == json.loads(json.dumps(loaded.conclusion().summary()))
+
+
+def test_a_solved_equation_is_not_shown_as_measured(tiny):
+    """A numerical integral is a measurement of λ in one study only, whose subject are such integrals."""
+    for row in tiny.run.conclusion().rows():
+        if row.measurement and row.measurement.error_kind == "quadrature" and tiny.recipe.name != "toy-landscapes":
+            assert row.theory
+            assert not row.measured
 
 
 class _PressCtrlC:

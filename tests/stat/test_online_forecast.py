@@ -36,18 +36,28 @@ def test_forty_units_are_solved_within_three_minutes():
 
 @pytest.mark.slow
 def test_a_forecast_has_all_its_parts_and_survives_json():
-    found = online.curve(modes=4, exponent=1.0, lr=0.5, inputs=400, draws=3, alphas=np.linspace(1, 600, 60), order=2)
+    found = online.curve(modes=4, exponent=1.0, lr=0.5, inputs=400, draws=3, alphas=np.linspace(1, 600, 240))
     assert found.status is Status.OK
     assert found.plateau is not None
     assert found.escape is not None
     assert found.slope_at_end is not None
     assert abs(found.plateau["eps"] - online.plateau(np.eye(2)).eps) < 3 * found.plateau["spread"]
     assert found.escape["tau"] > 0
+    assert found.escape["left_at"] is not None
     assert found.escape["left_at"] < 600
     assert found.slope_at_end["predicted"] == -0.5
+    assert found.slope_at_end["window"] is None  # four modes have no power law
+    assert "not seen" in str(found)
     assert Result.from_json(found.to_json()) == found
     assert len(found.figure().axes) == 1
     assert "plateau ε*" in str(found)
+
+
+def test_the_second_order_is_the_default():
+    given = {"modes": 2, "exponent": 1.0, "lr": 0.5, "inputs": 400, "draws": 1, "alphas": [1, 10, 30]}
+    first, second, default = online.curve(**given, order=1), online.curve(**given, order=2), online.curve(**given)
+    np.testing.assert_array_equal(default.eps, second.eps)
+    assert default.eps[-1] > 1.02 * first.eps[-1]  # the noise of the steps adds to ε
 
 
 def test_a_linear_forecast_warns_where_sgd_would_diverge():

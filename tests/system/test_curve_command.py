@@ -15,7 +15,7 @@ SETTING = ("--modes", 4, "--exponent", 1, "--lr", 0.5, "--inputs", 64, "--draws"
 @pytest.mark.slow
 def test_it_prints_the_curve_with_its_parts(command_json, tmp_path):
     figure = tmp_path / "curve.svg"
-    found = command_json("curve", *SETTING, "--order", 2, "--simulate", 2, "--plot", figure)
+    found = command_json("curve", *SETTING, "--simulate", 2, "--plot", figure)
     assert found["status"] == "ok"
     assert found["alpha"] == np.linspace(1, 40, 5).tolist()
     again = online.curve(modes=4, exponent=1.0, lr=0.5, inputs=64, draws=2, order=2, alphas=np.linspace(1, 40, 5))
@@ -26,6 +26,10 @@ def test_it_prints_the_curve_with_its_parts(command_json, tmp_path):
     assert found["plateau"]["eps"] == pytest.approx(again.plateau["eps"])
     assert found["escape"]["tau_of_eps"] == pytest.approx(found["escape"]["tau"] / 2)
     assert found["slope"]["predicted"] == -0.5
+    assert found["slope"]["window"] is None
+    assert found["slope"]["reason"]
+    assert found["escape"]["left_at"] is None
+    assert "escape time" in found["escape"]["reason"]
     assert found["simulation"]["seeds"] == 2
     assert found["simulation"]["largest_relative_gap"] < 0.5
     assert found["spectrum"]["modes"] == 4
@@ -40,6 +44,8 @@ def test_it_prints_a_table_for_people(command):
     code, out, _ = command("curve", *SETTING)
     assert "plateau ε*" in out
     assert "escape time τ of r" in out
+    assert "left at" not in out  # five points show no plateau
+    assert "not seen: " in out
 
 
 @pytest.mark.slow

@@ -30,7 +30,7 @@ class Setting:
     inputs: Annotated[int | None, Parameter(help="inputs N, a multiple of the modes; defaults to the modes")] = None
     draws: Annotated[int, Parameter(help="random students and teachers")] = 5
     seed: Annotated[int, Parameter(help="seed of the first draw")] = 0
-    order: Annotated[int, Parameter(help="1 for O(η), 2 to include O(η²)")] = 1
+    order: Annotated[int, Parameter(help="2 is exact for N → ∞; 1 keeps O(η) only")] = 2
     activation: Annotated[Literal["erf", "linear"], Parameter(help="activation of the hidden units")] = "erf"
     simulate: Annotated[int, Parameter(help="seeds of one-pass SGD to run for comparison")] = 0
 

@@ -36,11 +36,16 @@ def printable(text: str) -> str:
     return _UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
-def emit_result(result: Measurement, options: Common, *, figure: Callable[[], Figure] | None = None) -> int:
-    """Print a measured result, draw its ``figure`` if a file was given, and return the exit code of its status."""
+def emit_result(
+    result: Measurement, options: Common, *, text: str | None = None, figure: Callable[[], Figure] | None = None
+) -> int:
+    """Print a measured result, draw its ``figure`` if a file was given, and return the exit code of its status.
+
+    ``text`` is what is left to print where a command has printed parts of the result already.
+    """
     from phasecast.figures.style import draw
 
-    content, text = result.plain(), str(result)
+    content, text = result.plain(), str(result) if text is None else text
     plot = options.plot if isinstance(options, Drawn) else None
     if plot is not None and figure is not None:
         draw(figure, plot, type(result).__name__)

@@ -14,6 +14,8 @@ from phasecast.core.errors import BadInput, whole_number
 from phasecast.core.policy import Policy, rule
 from phasecast.core.results import Status, show
 from phasecast.online.asymptotic_decay import asymptotic_rates, max_learning_rate, scaling_exponent
+from phasecast.online.curve_parts import POLICY as PARTS_POLICY
+from phasecast.online.curve_parts import Stretch, flat_stretch, left_at, straight_stretch
 from phasecast.online.curve_result import Curve, check_alphas, mean_curve
 from phasecast.online.dynamics import ACTIVATIONS, Activation, solve_many
 from phasecast.online.dynamics import POLICY as SOLVER_POLICY
@@ -28,11 +30,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ForecastPolicy(Policy):
-    """What counts as leaving the plateau, and as the end of a curve."""
+    """What counts as the end of a curve, and whose plateau is that of the mean."""
 
-    left_below: float = rule(0.9, "chosen, not derived: share of the plateau's height below which ε has left it")
     end_share: int = rule(3, "chosen: the slope at the end is fitted to the last third of the grid")
     fewest_points: int = rule(3, "a straight line through two points has no residual")
+    most_draws: float = rule(0.5, "a median over draws needs half of them: share of draws that must rest on a plateau")
 
 
 POLICY = ForecastPolicy()
@@ -46,20 +48,33 @@ class PlateauSummary(TypedDict):
 
 
 class EscapeSummary(TypedDict):
-    """Escape time τ of the differences between students, that of ε, and the median α at which ε left the plateau."""
+    """Escape time τ of the differences between students, that of ε, and what the curves show of a plateau.
+
+    ``on_plateau`` is the range of α in which ε rests, ``left_at`` the α at which it leaves (∞ if not within the grid):
+    medians over the draws that have a plateau, and None, with the ``reason``, if fewer than half of them have one.
+    """
 
     tau: float
     spread: float
     tau_of_eps: float
-    left_at: float
+    draws_with_plateau: int
+    on_plateau: tuple[float, float] | None
+    left_at: float | None
+    reason: str
 
 
 class SlopeSummary(TypedDict):
-    """d log ε / d log α at the end of the grid, −β/(1+β) for a power law, and the window in which it holds."""
+    """d log ε / d log α at the end of the grid and, for a power-law spectrum, −β/(1+β).
+
+    ``window`` is the range of α in which the curve shows that exponent, None with the ``reason`` if it does not;
+    ``expected_window`` is between the inverse rates of the first and the last mode.
+    """
 
     measured: float
     predicted: float | None
-    window: tuple[float, float]
+    window: tuple[float, float] | None
+    expected_window: tuple[float, float]
+    reason: str
 
 
 class SimulationSummary(TypedDict):
@@ -86,7 +101,7 @@ class _Setting(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Forecast(Curve):
+class CurveForecast(Curve):
     """ε(α) averaged over draws of student and teacher, with what theory predicts about its parts.
 
     ``error`` is the standard error of the mean over draws, ``spread`` the standard deviation between them.
@@ -121,19 +136,19 @@ class Forecast(Curve):
         if self.plateau:
             rows.append(("plateau ε*", f"{self.plateau['eps']:.6g}, spread over draws {self.plateau['spread']:.1g}"))
         if self.escape:
-            left = self.escape["left_at"]
-            when = f"; left at α = {left:.4g}" if math.isfinite(left) else "; not left within α"
-            rows.append(("escape time τ of r", f"{self.escape['tau']:.6g}, of ε {self.escape['tau_of_eps']:.6g}{when}"))
+            escape = self.escape
+            rows.append(("escape time τ of r", f"{escape['tau']:.6g}, of ε {escape['tau_of_eps']:.6g}"))
+            rows.append(("plateau seen", _seen(escape)))
         if self.slope_at_end:
-            expected, (first, last) = self.slope_at_end["predicted"], self.slope_at_end["window"]
-            law = "" if expected is None else f"; −β/(1+β) = {expected:.4g}, expected for {first:.3g} ≪ α ≪ {last:.3g}"
-            rows.append(("slope at the end", f"{self.slope_at_end['measured']:.4g}{law}"))
+            rows.append(("slope at the end", f"{self.slope_at_end['measured']:.4g}"))
+            if self.slope_at_end["predicted"] is not None:
+                rows.append((f"power law α^{self.slope_at_end['predicted']:.4g}", _law(self.slope_at_end)))
         if self.simulation:
             rows.append(("SGD at the last α", show(self.simulation["eps"][-1], self.simulation["error"][-1])))
         return [*rows, ("status", str(self.status)), *(("reason", reason) for reason in self.reasons)]
 
     def figure(self) -> Figure:
-        """The curve with its spread, the plateau dashed, and SGD as points if it was run."""
+        """The curve with its spread, SGD as points if it was run, plateau and power law where the curve shows them."""
         from phasecast.figures.drawing import COLOURS, EXACT, blank, legend
 
         figure, ((axes,),) = blank(width=6.0, height=4.0)
@@ -141,8 +156,15 @@ class Forecast(Curve):
         axes.plot(self.alpha, eps, color=COLOURS[0], label="ε, mean over draws")
         low, high = np.maximum(eps - self.spread, eps / 10), eps + self.spread
         axes.fill_between(self.alpha, low, high, color=COLOURS[0], alpha=0.2, lw=0, label="spread over draws")
-        if self.plateau:
+        if self.plateau and self.escape and self.escape["on_plateau"]:
             axes.axhline(self.plateau["eps"], **EXACT, label="plateau ε*")
+            if math.isfinite(left := self.escape["left_at"] or math.inf):
+                axes.axvline(left, color=COLOURS[2], lw=0.8, ls=":", label=f"left at α = {left:.4g}")
+        if self.slope_at_end and self.slope_at_end["window"] and (power := self.slope_at_end["predicted"]):
+            ends = np.asarray(self.slope_at_end["window"])
+            line = np.interp(ends[0], self.alpha, eps) * (ends / ends[0]) ** power
+            axes.plot(ends, 1.3 * line, color=COLOURS[3], lw=1.2, ls="--", label=f"slope −β/(1+β) = {power:.3g}")
+            axes.set_xscale("log")
         if self.simulation:
             error = self.simulation["error"]
             axes.errorbar(self.alpha, self.simulation["eps"], yerr=error, fmt="o", ms=3, color=COLOURS[1], label="SGD")
@@ -166,15 +188,15 @@ def curve(
     draws: int = 5,
     seed: int = 0,
     alphas: ArrayLike,
-    order: int = 1,
+    order: int = 2,
     activation: Activation = "erf",
     simulate: int = 0,
-) -> Forecast:
+) -> CurveForecast:
     """Forecast a learning curve: ε over α from the order-parameter equations, and theory for its parts.
 
     Give ``modes`` and ``exponent`` (β), or a ``spectrum``. ``sigma`` is the standard deviation of the student's
-    weights; ``inputs`` is N, a multiple of the modes, and defaults to one per mode; ``simulate`` is the number of seeds
-    of SGD to run as well.
+    weights; ``inputs`` is N, a multiple of the modes, and defaults to one per mode; ``order=2`` is exact for N → ∞,
+    ``order=1`` keeps O(η) only; ``simulate`` is the number of seeds of SGD to run as well.
 
     >>> forecast = curve(modes=4, exponent=1.0, lr=0.5, inputs=400, draws=2, alphas=[1, 30])
     >>> str(forecast.status), forecast.plateau["eps"] > 0.005
@@ -194,19 +216,19 @@ def curve(
         for number in range(draws)
     ]
     curves = solve_many(starts, chosen, lr, grid, activation, order)
-    policy = {**POLICY.plain(), "solver": SOLVER_POLICY.plain()}
+    policy = {**POLICY.plain(), "parts": PARTS_POLICY.plain(), "solver": SOLVER_POLICY.plain()}
     common: dict[str, Any] = {"alpha": grid, "spectrum": chosen.plain(), "name": "learning curve", "policy": policy}
     refused = [one for one in curves if one.status is Status.REFUSED]
     if refused:
         reasons = [f"{len(refused)} of {len(curves)} draws: {refused[0].reasons[0]}"]
         estimate, none = np.mean([np.asarray(one.estimate) for one in curves], axis=0), np.zeros(grid.size)
-        return Forecast(
+        return CurveForecast(
             estimate, none, Status.REFUSED, {"draws": draws}, error_kind="seeds", reasons=reasons, spread=none, **common
         )
     mean = mean_curve(curves)
     reasons = list(dict.fromkeys([*warnings, *mean.reasons, *(reason for one in curves for reason in one.reasons)]))
     height, escape = _plateau(starts, curves, setting) if activation == "erf" and students > 1 else (None, None)
-    return Forecast(
+    return CurveForecast(
         mean.eps,
         mean.error,
         Status.WARNING if reasons else Status.OK,
@@ -258,23 +280,57 @@ def _stability(setting: _Setting) -> list[str]:
 def _plateau(
     starts: list[OrderParameters], curves: list[Curve], setting: _Setting
 ) -> tuple[PlateauSummary, EscapeSummary]:
-    heights, times, left = [], [], []
+    heights, times, rests, left = [], [], [], []
     for start, one in zip(starts, curves, strict=True):
         T1, T2 = start.moment(1, setting.spectrum).T, start.moment(2, setting.spectrum).T
         heights.append(plateau(T1).eps)
         times.append(float(escape_time(T1, T2, setting.lr, start.shape[1])))
-        left.append(one.first_below(POLICY.left_below * heights[-1]))
+        rests.append(flat_stretch(one, heights[-1], times[-1]))
+        left.append(left_at(one, rests[-1]) if rests[-1].present else math.nan)
     several = len(starts) > 1
     tau, between = float(np.mean(times)), float(np.std(times, ddof=1)) if several else 0.0
     height: PlateauSummary = {
         "eps": float(np.mean(heights)),
         "spread": float(np.std(heights, ddof=1)) if several else 0.0,
     }
-    return height, {"tau": tau, "spread": between, "tau_of_eps": tau / 2, "left_at": float(np.median(left))}
+    resting = [rest for rest in rests if rest.present]
+    shown = len(resting) >= POLICY.most_draws * len(rests)
+    escape: EscapeSummary = {
+        "tau": tau,
+        "spread": between,
+        "tau_of_eps": tau / 2,
+        "draws_with_plateau": len(resting),
+        "on_plateau": (_median([rest.first for rest in resting]), _median([rest.last for rest in resting]))
+        if shown
+        else None,
+        "left_at": float(np.nanmedian(left)) if shown else None,
+        "reason": "" if shown else next(rest.missing for rest in rests if not rest.present),
+    }
+    return height, escape
+
+
+def _median(numbers: list[float]) -> float:
+    return float(np.median(numbers))
+
+
+def _seen(escape: EscapeSummary) -> str:
+    if escape["on_plateau"] is None or escape["left_at"] is None:
+        return f"no: {escape['reason']}"
+    first, last = escape["on_plateau"]
+    left = escape["left_at"]
+    when = f"left at α = {left:.4g}" if math.isfinite(left) else "not left within α"
+    return f"for α from {first:.4g} to {last:.4g}; {when}"
+
+
+def _law(slope: SlopeSummary) -> str:
+    if slope["window"] is None:
+        return f"not seen: {slope['reason']}"
+    first, last = slope["window"]
+    return f"−β/(1+β), seen for α from {first:.3g} to {last:.3g}"
 
 
 def _slope(mean: Curve, setting: _Setting) -> SlopeSummary | None:
-    """The slope of log ε over log α in the last third of the grid, with −β/(1+β) and its window."""
+    """The slope of log ε over log α in the last third of the grid, and where the curve has the slope −β/(1+β)."""
     students, teachers, spectrum, lr = setting[:4]
     last = mean.alpha.size - max(mean.alpha.size // POLICY.end_share, POLICY.fewest_points)
     alpha, eps = mean.alpha[max(last, 0) :], mean.eps[max(last, 0) :]
@@ -284,10 +340,19 @@ def _slope(mean: Curve, setting: _Setting) -> SlopeSummary | None:
     rates = 2 * lr * teachers / students * spectrum.eigenvalues
     if setting.activation == "erf":
         rates = asymptotic_rates(teachers, spectrum, lr)[0] if students == teachers else np.array([math.nan])
+    expected = (float(1 / rates.max()), float(1 / rates.min()))
+    predicted = None if spectrum.exponent is None else scaling_exponent(spectrum.exponent)
+    straight = (
+        Stretch(missing="the spectrum has no exponent")
+        if predicted is None
+        else straight_stretch(mean, predicted, expected)
+    )
     return {
         "measured": float(np.polyfit(np.log(alpha[positive]), np.log(eps[positive]), 1)[0]),
-        "predicted": None if spectrum.exponent is None else scaling_exponent(spectrum.exponent),
-        "window": (float(1 / rates.max()), float(1 / rates.min())),
+        "predicted": predicted,
+        "window": (straight.first, straight.last) if straight.present else None,
+        "expected_window": expected,
+        "reason": straight.missing,
     }
 
 

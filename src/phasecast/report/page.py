@@ -44,8 +44,8 @@ def write(run: Run) -> Path:
     page = _render(
         title=recipe.name,
         question=recipe.question,
-        sentence=conclusion.sentence,
-        status=_mark(status["status"]),
+        sentence=" ".join(part for part in (conclusion.sentence, conclusion.caution) if part),
+        status=_mark(str(conclusion.status)),
         answers=[_answer(row) for row in conclusion.rows()],
         figures=_save_figures(run.folder.figures, drawn),
         spec=_spec(recipe, spec.model_dump(mode="json")),
@@ -115,12 +115,14 @@ def _over_runs(tables: list[list[Row]]) -> list[dict[str, Any]]:
         words += [f"{inconclusive} inconclusive"] if inconclusive else []
         words += [f"{refused} refused"] if refused else []
         spread = f"{min(numbers):.5g} … {max(numbers):.5g} over {len(numbers)} runs" if numbers else ""
+        theory = all(row.theory for row in rows)
+        common = predicted.pop() if len(predicted) == 1 else "varies"
         lines.append(
             {
                 "name": rows[0].name,
-                "predicted": predicted.pop() if len(predicted) == 1 else "varies",
+                "predicted": spread if theory else common,
                 "source": "",
-                "measured": spread,
+                "measured": "" if theory else spread,
                 "kind": "",
                 "verdict": {**_mark("agrees" if agreed == len(rows) else "warning"), "text": ", ".join(words)},
                 "distance": "",
@@ -132,12 +134,13 @@ def _over_runs(tables: list[list[Row]]) -> list[dict[str, Any]]:
 
 def _answer(row: Row) -> dict[str, Any]:
     prediction, measurement = row.prediction, row.measurement
+    solved = f"computed from theory, error by {measurement.error_kind}" if row.theory and measurement else ""
     return {
         "name": row.name,
         "predicted": row.predicted,
-        "source": f"{prediction.regime}. {prediction.source}".strip(". ") if prediction else "",
+        "source": f"{prediction.regime}. {prediction.source}".strip(". ") if prediction else solved,
         "measured": row.measured,
-        "kind": measurement.error_kind if measurement else "",
+        "kind": measurement.error_kind if measurement and not row.theory else "",
         "verdict": _mark(row.verdict),
         "distance": row.distance,
         "reasons": list(measurement.reasons) if measurement else [],

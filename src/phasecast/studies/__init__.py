@@ -10,6 +10,7 @@ RECIPES: dict[str, str] = {
     "feature-success": "phasecast.studies.features.success",
     "generalisation": "phasecast.studies.posterior.generalisation",
     "grokking": "phasecast.studies.grokking.training",
+    "grokking-bank": "phasecast.studies.grokking.bank",
     "grokking-coefficient": "phasecast.studies.grokking.coefficient",
     "grokking-data": "phasecast.studies.grokking.data",
     "grokking-mirror": "phasecast.studies.grokking.mirror",

@@ -1,0 +1,345 @@
+"""When will this training pass 50% validation accuracy? Forecasts from its log, its settings and a bank.
+
+The clock law gives a first median, given that it has not happened yet; without settings the bank's median takes its
+place. A regression on the signals of the log corrects it. It is fitted at *landmarks*, numbers of steps since train99
+on a geometric grid, on those runs of the bank that had not generalised there: a landmark never depends on the outcome.
+The interval comes from residuals of runs whose whole modulus was left out of the fit (conformal prediction by groups),
+with Kaplan–Meier quantiles because some of them are censored.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+
+from phasecast.core.errors import BadInput
+from phasecast.core.policy import Policy, rule
+from phasecast.forecasting.bank import POLICY as BANK
+from phasecast.forecasting.bank import Bank, BankRun, LoggedCurves, stride_of
+from phasecast.forecasting.law import ClockLaw
+from phasecast.forecasting.regression import Correction, fit_correction
+from phasecast.forecasting.settings import Settings
+from phasecast.forecasting.signals import NAMES, Signals, read_signals
+from phasecast.forecasting.survival import Logistic, censored_quantile, fit_logistic
+
+
+@dataclass(frozen=True)
+class ModelPolicy(Policy):
+    """How the correction is fitted and how its errors are judged."""
+
+    first: float = rule(40.0, "steps since train99 of the first landmark: two rows of the shipped bank")
+    ratio: float = rule(1.3, "between landmarks: signals change by less than their spread over runs")
+    neighbours: int = rule(1, "landmarks on each side that are fitted together; more blur, fewer leave few runs")
+    floor: float = rule(0.02, "ln: errors below the spacing of the logs are not distinguished")
+    steepest: float = rule(3.0, "the size of errors varies by at most this factor around its typical value")
+    coverage: float = rule(0.8, "the share of outcomes inside an interval, by default")
+
+
+POLICY = ModelPolicy()
+
+WITH_SETTINGS, LOG_ONLY, SETTINGS_ONLY = "log + settings + bank", "log + bank", "settings + bank"
+
+
+@dataclass(frozen=True)
+class BankForecast:
+    """When validation accuracy passes 50%.
+
+    Parameters
+    ----------
+    median: the step of val50.
+    low, high: the interval; ``high`` is None where it would be later than anything the bank has seen.
+    coverage: the share of outcomes that such intervals hold.
+    tier: what it is based on.
+    runs: runs of the bank.
+    step, train99: when it was made, and when the training rows were learned; None before the start.
+    chance: the probability to pass 50% within ``window`` steps, by the settings alone; None without settings.
+    window: the last step the bank has seen, or the one asked for.
+    """
+
+    median: float
+    low: float
+    high: float | None
+    coverage: float
+    tier: str
+    runs: int
+    step: float | None
+    train99: float | None
+    chance: float | None
+    window: float
+
+
+def forecast_before_start(
+    settings: Settings, bank: Bank, window: float | None = None, coverage: float = POLICY.coverage
+) -> BankForecast:
+    """Will a training with these settings generalise within a window, and when? By the clock law alone."""
+    law = _law(bank)
+    window = bank.window if window is None else window
+    tail = (1 - coverage) / 2
+    low, high = law.quantile(settings, tail), law.quantile(settings, 1 - tail)
+    return BankForecast(
+        law.quantile(settings, 0.5),
+        min(low, bank.window),
+        high if high <= bank.window else None,
+        coverage,
+        SETTINGS_ONLY,
+        len(bank),
+        None,
+        None,
+        law.chance(settings, window),
+        window,
+    )
+
+
+def forecast_with_bank(
+    log: LoggedCurves, settings: Settings | None, bank: Bank, coverage: float = POLICY.coverage
+) -> BankForecast:
+    """The forecast at the last row of a log; it must have reached train99, and not yet val50.
+
+    Whether the settings are inside the bank's range is for :meth:`Bank.range_problems` to say.
+    """
+    if not 0 < coverage < 1:
+        raise BadInput(f"coverage is {coverage:g}", "use a number between 0 and 1")
+    if len(bank) < BANK.fewest:
+        raise BadInput(f"the bank has {len(bank)} runs", f"add runs until it has {BANK.fewest}")
+    spacing = float(np.median(np.diff(log.step)))
+    bank = bank.thinned(spacing)
+    signals = read_signals(_thinned(log, bank.spacing))
+    if signals is None:
+        raise BadInput("the log shows too little after train99", "wait for a few more rows")
+    model = _fitted(bank, settings is not None, _nearest(signals.elapsed))
+    tail = (1 - coverage) / 2
+    middle, low, high = model.quantiles(signals, settings, (0.5, tail, 1 - tail))
+    earliest = signals.step + spacing
+    return BankForecast(
+        max(middle, earliest),
+        min(max(low, earliest), max(bank.window, earliest)),
+        max(high, earliest) if high <= bank.window else None,
+        coverage,
+        LOG_ONLY if settings is None else WITH_SETTINGS,
+        len(bank),
+        signals.step,
+        signals.train99,
+        None if settings is None else _law(bank).chance(settings, bank.window),
+        bank.window,
+    )
+
+
+def _thinned(log: LoggedCurves, spacing: float) -> LoggedCurves:
+    """The log with rows as far apart as those of the bank."""
+    stride = stride_of(log.step, spacing)
+    if stride == 1:
+        return log
+    rows = np.arange(len(log.step) - 1, -1, -stride)[::-1]  # the last row is the news
+    rows = rows if rows[0] == 0 else np.insert(rows, 0, 0)
+    return _Log(
+        *(getattr(log, name)[rows] for name in ("step", "train_accuracy", "validation_accuracy", "validation_loss"))
+    )
+
+
+@dataclass(frozen=True)
+class _Log:
+    step: np.ndarray
+    train_accuracy: np.ndarray
+    validation_accuracy: np.ndarray
+    validation_loss: np.ndarray
+
+
+def landmark(number: int) -> float:
+    """Steps since train99 of a landmark."""
+    return POLICY.first * POLICY.ratio**number
+
+
+def _nearest(elapsed: float) -> int:
+    return max(0, round(math.log(max(elapsed, 1.0) / POLICY.first) / math.log(POLICY.ratio)))
+
+
+def _law(bank: Bank) -> ClockLaw:
+    if "law" not in bank.fits:
+        bank.fits["law"] = ClockLaw.of(bank)
+    return cast(ClockLaw, bank.fits["law"])
+
+
+def _at(bank: Bank, run: int, number: int) -> Signals | None:
+    """The signals of a run at a landmark; None if it had generalised or ended by then."""
+    key = ("signals", run, number)
+    if key not in bank.fits:
+        one = bank.runs[run]
+        end = one.window if one.val50 is None else one.val50
+        at = math.inf if one.train99 is None else one.train99 + landmark(number)
+        bank.fits[key] = read_signals(one, at) if at < end else None
+    return cast("Signals | None", bank.fits[key])
+
+
+def _fitted(bank: Bank, with_settings: bool, number: int) -> LandmarkModel:
+    """The model near a landmark; near an earlier one if too few runs of the bank waited that long."""
+    key = ("model", with_settings, number)
+    if key not in bank.fits:
+        rows = LandmarkRows.of(bank, number)
+        if len(np.unique(rows.run)) < BANK.fewest and number > 0:
+            return _fitted(bank, with_settings, number - 1)
+        bank.fits[key] = LandmarkModel.of(bank, rows, with_settings)
+    return cast(LandmarkModel, bank.fits[key])
+
+
+@dataclass(frozen=True, eq=False)
+class LandmarkRows:
+    """What the runs of a bank showed at the landmarks around one, and how long each still took."""
+
+    run: np.ndarray
+    signals: list[Signals]
+    settings: list[Settings]
+    outcome: np.ndarray
+    """ln val50, or ln of the window where the run never generalised."""
+    observed: np.ndarray
+
+    @classmethod
+    def of(cls, bank: Bank, number: int) -> LandmarkRows:
+        near = range(max(0, number - POLICY.neighbours), number + POLICY.neighbours + 1)
+        found = [(run, signals) for run in range(len(bank)) for at in near if (signals := _at(bank, run, at))]
+        runs: list[BankRun] = [bank.runs[run] for run, _ in found]
+        return cls(
+            np.array([run for run, _ in found], dtype=int),
+            [signals for _, signals in found],
+            [run.settings for run in runs],
+            np.log([run.window if run.val50 is None else run.val50 for run in runs]),
+            np.array([run.val50 is not None for run in runs], dtype=bool),
+        )
+
+    def chosen(self, rows: np.ndarray) -> LandmarkRows:
+        return LandmarkRows(
+            self.run[rows],
+            [self.signals[row] for row in np.flatnonzero(rows)],
+            [self.settings[row] for row in np.flatnonzero(rows)],
+            self.outcome[rows],
+            self.observed[rows],
+        )
+
+    @property
+    def weight(self) -> np.ndarray:
+        """The share of its run that each row stands for."""
+        _, place, count = np.unique(self.run, return_inverse=True, return_counts=True)
+        return 1.0 / count[place]
+
+    @property
+    def moduli(self) -> np.ndarray:
+        return np.array([one.p for one in self.settings])
+
+
+@dataclass(frozen=True, eq=False)
+class PointModel:
+    """Law and correction, fitted to some runs."""
+
+    law: ClockLaw | None
+    plain: Logistic | None
+    correction: Correction
+
+    @classmethod
+    def of(cls, rows: LandmarkRows, law: ClockLaw | None) -> PointModel:
+        plain = None
+        if law is None:
+            _, first = np.unique(rows.run, return_index=True)
+            ones = np.ones((len(first), 1))
+            plain = fit_logistic(ones, rows.outcome[first], rows.observed[first])
+        base = _base(law, plain, rows.signals, rows.settings)
+        inputs = design(rows.signals, rows.settings if law else None, base)
+        return cls(law, plain, fit_correction(inputs, rows.outcome - base, rows.observed, rows.weight))
+
+    def __call__(self, signals: list[Signals], settings: list[Settings] | None) -> np.ndarray:
+        """ln val50."""
+        base = _base(self.law, self.plain, signals, settings)
+        inputs = design(signals, settings if self.law else None, base)
+        return np.maximum(base + self.correction(inputs), np.log([one.step for one in signals]))
+
+
+def _base(
+    law: ClockLaw | None, plain: Logistic | None, signals: list[Signals], settings: list[Settings] | None
+) -> np.ndarray:
+    """ln of the median of val50 given that it is not yet, before anything else in the log is looked at."""
+    now = np.array([one.step for one in signals])
+    if law is not None and settings is not None:
+        return law.medians_after(settings, now)
+    if plain is None:
+        raise ValueError("a model has a law or a plain median")
+    return plain.median_after(np.ones((len(now), 1)), np.log(now))
+
+
+def design(signals: list[Signals], settings: list[Settings] | None, base: np.ndarray) -> np.ndarray:
+    """(rows, inputs) of the correction: signals, settings, and where the lines arrive relative to the base."""
+    read = np.stack([one.values for one in signals])
+    ahead = base - read[:, NAMES.index("ln step")]
+    lines = [read[:, NAMES.index(name)] - ahead for name in ("line of last half", "line of last quarter")]
+    columns = [*read.T, ahead, *lines]
+    if settings is not None:
+        columns += [
+            np.array([one.ratio for one in settings]),
+            np.log([one.p for one in settings]),
+            np.log([one.lr for one in settings]),
+            np.log([one.weight_decay for one in settings]),
+        ]
+    return np.stack(columns, axis=1)
+
+
+@dataclass(frozen=True, eq=False)
+class LandmarkModel:
+    """The forecast near one landmark, with its errors on moduli that it had not seen."""
+
+    point: PointModel
+    size: np.ndarray
+    """Constants of ln of the typical error, see :func:`_size_terms`."""
+    scaled: np.ndarray
+    observed: np.ndarray
+    weight: np.ndarray
+
+    @classmethod
+    def of(cls, bank: Bank, rows: LandmarkRows, with_settings: bool) -> LandmarkModel:
+        law = _law(bank) if with_settings else None
+        error = np.full(len(rows.run), np.nan)
+        for p in np.unique(rows.moduli):
+            inside = rows.moduli == p
+            if inside.all():
+                raise BadInput("the bank has runs of one modulus only", "add runs of another")
+            other = rows.chosen(~inside)
+            fold = PointModel.of(other, _law(_part(bank, int(p))) if with_settings else None)
+            left_out = rows.chosen(inside)
+            error[inside] = left_out.outcome - fold(left_out.signals, left_out.settings)
+        terms = _size_terms(rows.signals)
+        seen = rows.observed
+        level = np.log(np.maximum(np.abs(error[seen]), POLICY.floor))
+        root = np.sqrt(rows.weight[seen])
+        size = np.linalg.lstsq(terms[seen] * root[:, None], level * root, rcond=None)[0]
+        sizes = _sizes(size, terms)
+        return cls(PointModel.of(rows, law), size, error / sizes, rows.observed, rows.weight)
+
+    def quantiles(self, signals: Signals, settings: Settings | None, shares: tuple[float, ...]) -> list[float]:
+        """Steps of val50: the point forecast for a half, else the quantile of the left-out errors around it."""
+        middle = float(self.point([signals], None if settings is None else [settings])[0])
+        size = float(_sizes(self.size, _size_terms([signals]))[0])
+        return [
+            math.exp(
+                middle
+                if share == 0.5
+                else min(middle + size * censored_quantile(self.scaled, self.observed, share, self.weight), 700.0)
+            )
+            for share in shares
+        ]
+
+
+def _part(bank: Bank, p: int) -> Bank:
+    key = ("without", p)
+    if key not in bank.fits:
+        bank.fits[key] = bank.without(p)
+    return cast(Bank, bank.fits[key])
+
+
+def _size_terms(signals: list[Signals]) -> np.ndarray:
+    return np.array([[1.0, one["progress"], one["line of last half"]] for one in signals])
+
+
+def _sizes(constants: np.ndarray, terms: np.ndarray) -> np.ndarray:
+    """The typical error of each row, kept within a factor of the one in the middle."""
+    level = terms @ constants
+    middle = float(constants[0] + constants[1:] @ np.array([0.3, 0.7]))
+    return np.exp(np.clip(level, middle - math.log(POLICY.steepest), middle + math.log(POLICY.steepest)))
