@@ -19,39 +19,55 @@ MEMORY_SHARE = 0.8  # chosen: of the free memory that one array may take
 
 @dataclass(frozen=True)
 class Bound:
-    """Smallest and largest value of an option, whether it counts something, and what the largest stands for."""
+    """The largest size of an option, and why it ends there; what is too small is mostly said by who uses it."""
 
-    low: float
-    high: float
+    most: float
     why: str
-    whole: bool = True
+    least: float = -math.inf
 
 
-SEED = Bound(0, 2**32 - 1, "NumPy and JAX take seeds of 32 bits")
-COUNT = Bound(0, 10**12, "beyond exact floating-point arithmetic on sums of squares")
-CHAINS = Bound(1, 10_000, "more than one machine can move")
-STEPS = Bound(0, 10**7, "years of computing")
-UNITS = Bound(1, 1000, "the equations have as many unknowns as pairs of units and modes")
-MODES = Bound(1, 10**5, "a matrix of modes by modes must fit")
-SEEDS = Bound(0, 10**5, "a larger number of repetitions is a typing error")
-POINTS = Bound(1, 10**6, "more than a curve can show")
-DIMENSION = Bound(2, 10**5, "a matrix of this size squared must fit")
-SAMPLES = Bound(2, 10**8, "more than a machine holds")
-WORKERS = Bound(1, 10_000, "more processes than a machine starts")
-SIZE = Bound(-1e30, 1e30, "squares of larger numbers overflow", whole=False)
-POSITIVE = Bound(1e-30, 1e30, "squares of other numbers overflow or vanish", whole=False)
-NOT_NEGATIVE = Bound(0, 1e30, "squares of larger numbers overflow", whole=False)
+OPTIONS: dict[str, Bound] = {
+    "seed": Bound(2**63 - 1, "the generators take 63 bits", least=0),
+    "students": Bound(1000, "the equations have one unknown per pair of units and mode"),
+    "teachers": Bound(1000, "the equations have one unknown per pair of units and mode"),
+    "modes": Bound(10**5, "the equations have one unknown per pair of units and mode"),
+    "inputs": Bound(10**9, "the weights of a draw must fit into memory"),
+    "draws": Bound(10**8, "all of them are kept"),
+    "simulate": Bound(10**5, "so many seeds take years, and a matrix of so many dimensions does not fit"),
+    "order": Bound(2, "the equations are known to second order", least=1),
+    "points": Bound(10**6, "more than a curve can show", least=1),
+    "alpha": Bound(1e15, "beyond, rounding decides"),
+    "lr": Bound(1e6, "far above every learning rate that is stable"),
+    "sigma": Bound(1e6, "its fourth power enters"),
+    "exponent": Bound(100, "powers of the number of modes overflow"),
+    "noise": Bound(1e6, "its fourth power enters"),
+    "a": Bound(1e6, "its fourth power enters"),
+    "b": Bound(1e6, "its fourth power enters"),
+    "initial_norm": Bound(1e6, "its fourth power enters"),
+    "time": Bound(10**6, "each step is computed; use inf for the end"),
+    "delta": Bound(1e9, "far above every threshold"),
+    "up_to": Bound(1e9, "far above every threshold"),
+    "seeds": Bound(10**5, "so many repetitions take years"),
+    "samples": Bound(10**8, "all of them are kept"),
+    "chains": Bound(10_000, "all of them move together in memory", least=1),
+    "warmup": Bound(10**9, "takes years"),
+    "workers": Bound(10_000, "more processes than a machine starts", least=1),
+    "threads": Bound(10_000, "more cores than a machine has", least=1),
+}
+"""Every numeric option by name, here and nowhere else."""
 
 
-def within(name: str, value: object, bound: Bound) -> int | float:
-    """``value`` as a Python number if it is one within the bound, else bad input."""
-    number = value.item() if isinstance(value, np.generic) else value
-    kind = int if bound.whole else int | float
-    words = f"{'an integer' if bound.whole else 'a number'} from {_shown(bound.low)} to {_shown(bound.high)}"
-    if isinstance(number, bool) or not isinstance(number, kind) or not bound.low <= number <= bound.high:
-        shown = repr(number) if len(repr(number)) <= 40 else repr(number)[:37] + "…"
-        raise BadInput(f"{name} is {shown}", f"use {words}")
-    return number
+def check_bounds(**values: object) -> None:
+    """Refuse numbers outside the range of their option; other values and None are left to who uses them."""
+    for name, value in values.items():
+        number = value.item() if isinstance(value, np.generic) else value
+        if isinstance(number, bool) or not isinstance(number, int | float):
+            continue
+        bound = OPTIONS[name]
+        if number < bound.least or abs(number) > bound.most:
+            shown = repr(number) if abs(number) < 10**30 or isinstance(number, float) else "a number of many digits"
+            least = f"{bound.least:g} to " if bound.least > -math.inf else "at most "
+            raise BadInput(f"{name} is {shown}", f"use {least}{bound.most:g}: {bound.why}")
 
 
 def check_memory(needed: float, what: str, fix: str) -> None:
@@ -97,12 +113,6 @@ def is_prime(p: int) -> bool:
         else:
             return False
     return True
-
-
-def _shown(number: float) -> str:
-    if isinstance(number, int) and number == 2**32 - 1:
-        return "2³² − 1"
-    return f"{number:,}" if abs(number) < 10**7 and number == int(number) else f"{number:g}"
 
 
 def _gibibytes(size: float) -> str:
