@@ -1,6 +1,6 @@
 """How good are forecasts of grokking from a bank? Whole moduli held out, then moduli trained after all was fixed.
 
-Run ``python benchmarks/forecast_scores.py`` (a minute or two); ``--quick`` scores a few runs, ``--fresh FILE`` a bank of
+Run ``python benchmarks/forecast_scores.py`` (a few minutes); ``--quick`` scores a few runs, ``--fresh FILE`` a bank of
 fresh runs written by ``Bank.save``.
 
 Criteria, written before any score was seen (median |ln(forecast/true)| of the step at which validation accuracy passes
@@ -18,8 +18,8 @@ share   log + bank   log + settings + bank
 80% intervals cover 75–90% at each share and at least 75% at each modulus; better than every baseline at every share;
 before step 0, the area under the ROC curve of "generalises within B steps" is at least .95.
 
-The protocol knows the wait, so it can leak: "as long again" (step + elapsed) is right at 50% by construction. Forecasters
-are fitted at numbers of steps since train99, never at shares of the wait.
+The protocol knows the wait, so it can leak: "as long again" (step + elapsed) is right at 50% by construction.
+Forecasters are fitted at numbers of steps since train99, never at shares of the wait.
 """
 
 from __future__ import annotations
