@@ -76,6 +76,11 @@ class BankRun:
         step = first_step_at(self.step, self.validation_accuracy, GROKKING.half)
         return None if step is None else float(step)
 
+    @cached_property
+    def read(self) -> dict[float, object]:
+        """What was read from the log at a step, so that it is read once."""
+        return {}
+
     @property
     def window(self) -> float:
         """The last step that was logged."""
