@@ -230,6 +230,15 @@ def show_areas(bank: Bank) -> None:
         )
 
 
+def show_before_start(runs: list[BankRun], bank_for: Callable[[BankRun], Bank]) -> None:
+    """Error and coverage of what is said before step 0, from the settings alone."""
+    answers = [forecast_before_start(run.settings, bank_for(run)) for run in runs]
+    true = np.array([run.val50 for run in runs], dtype=float)
+    error = np.abs(np.log(np.array([one.median for one in answers]) / true))
+    inside = [one.low <= step <= (one.high or math.inf) for one, step in zip(answers, true, strict=True)]
+    print(f"before step 0, settings only: median error {np.median(error):.3f}, coverage of 80% {np.mean(inside):.0%}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="a few runs of one modulus")
@@ -245,12 +254,14 @@ def main() -> None:
     parts = {p: bank.without(p) for p in {run.settings.p for run in runs}}
     show(score(runs, lambda run: parts[run.settings.p]))
     print()
+    show_before_start(runs, lambda run: parts[run.settings.p])
     show_areas(bank)
     if chosen.fresh:
         fresh = Bank.load(chosen.fresh)
         runs = scored(fresh)
         print(f"\nfresh moduli, {len(runs)} of {len(fresh)} runs scored")
         show(score(runs, lambda run: bank))
+        show_before_start(runs, lambda run: bank)
 
 
 if __name__ == "__main__":

@@ -33,14 +33,12 @@ def part_of_the_way(share: float, every: int = 1, least: int = 1000) -> list[tup
     return [(run, run.train99 + share * (run.val50 - run.train99)) for run in late[::every]]  # type: ignore[operator]
 
 
-@pytest.mark.parametrize("beta2", [0.9, 0.99, 0.999, 0.9999])
+@pytest.mark.parametrize("beta2", [0.95, 0.99, 0.999, 0.9999])
 @pytest.mark.parametrize("step", [1e-2, 1.0, 37.0, 500.0, 8000.0])
 def test_the_clock_is_the_integral_of_one_over_the_root_of_v(beta2, step):
     def speed(s):  # 1/√v̂ with v̂ = (1−β₂) β₂ˢ/(1−β₂ˢ)
         return math.sqrt((1 - beta2**s) / (beta2**s * (1 - beta2)))
 
-    if step * math.log(beta2) < -600:
-        pytest.skip("the integrand overflows")
     expected, error = quad(speed, 0, step, epsabs=0, epsrel=1e-10, limit=500)
     assert adam_clock(step, beta2) == pytest.approx(expected, rel=max(1e-9, 3 * error / expected))
     assert adam_clock_inverse(adam_clock(step, beta2), beta2) == pytest.approx(step, rel=1e-9)
@@ -73,7 +71,7 @@ def _censored(seed: int, count: int = 4000):
     draw = np.random.default_rng(seed)
     terms = np.column_stack([np.ones(count), draw.normal(2.0, 1.0, count), draw.uniform(-1, 1, count)])
     y = terms @ np.array([1.0, -0.7, 0.4]) + 0.3 * draw.logistic(size=count)
-    limit = draw.uniform(-1.0, 1.5, count)
+    limit = draw.uniform(-1.0, 0.8, count)
     return terms, np.minimum(y, limit), y <= limit
 
 
@@ -201,8 +199,9 @@ def test_the_skill_comes_from_the_outcomes_of_the_bank():
     """A modulus held out is forecast to a tenth; with the outcomes of the bank shuffled among its runs it is not."""
     cases = [(run, now) for run, now in part_of_the_way(0.3) if run.settings.p == 23][:12]
     bank = shipped_bank().without(23)
-    order = np.random.default_rng(1).permutation(len(bank))
-    shuffled = [replace(run, settings=bank.runs[other].settings) for run, other in zip(bank.runs, order, strict=True)]
+    happened = [run for run in bank if run.val50 is not None]
+    order = np.random.default_rng(1).permutation(len(happened))
+    shuffled = [replace(run, outcome=happened[other].val50) for run, other in zip(happened, order, strict=True)]
     honest = _error(bank, cases)
     assert honest < 0.12
     assert _error(Bank(tuple(shuffled)), cases) > 2 * honest
@@ -247,6 +246,14 @@ def test_settings_outside_the_bank_are_named(changed, said):
     assert bank.range_problems(EXAMPLE) == []
     (problem,) = bank.range_problems(replace(EXAMPLE, **changed))
     assert said in problem
+
+
+def test_a_log_of_another_loss_is_named():
+    bank = shipped_bank()
+    run = bank.runs[0]
+    assert bank.log_problems(run) == []
+    (problem,) = bank.log_problems(replace(run, validation_loss=run.validation_loss + math.log(13)))
+    assert "another loss" in problem
 
 
 @pytest.mark.parametrize(
