@@ -104,7 +104,7 @@ def trajectory(count: int = 20) -> None:
         for step in sorted(trained.checkpoints)[-count:]:
             files.append(str(Path(folder) / f"step-{step:04d}.pt"))
             torch.save(trained.checkpoints[step], files[-1])
-        settings = {"problem": "real_models:untrained_transformer", "n": trained.n, "target": 0.2, "max_grads": 2500}
+        settings = {"problem": "real_models:untrained_transformer", "n": trained.n, "target": 0.1, "max_grads": 2500}
         words = [sys.executable, "-m", "phasecast.cli", "run", "llc", "--json", "--set"]
         words += [*(f"{key}={value}" for key, value in settings.items()), f"checkpoints={json.dumps(files)}", "--store"]
         begun = time.monotonic()
@@ -129,10 +129,10 @@ def answers(words: list[str], store: str) -> dict[str, dict[str, float | str]]:
     kept = ("estimate", "error", "status")
     return {
         answer["where"]["checkpoint"]: {
-            **{name: answer["result"][name] for name in kept},
-            "value_min": answer["result"]["diagnostics"]["value_min"],
+            **{name: answer[name] for name in kept},
+            "value_min": answer["diagnostics"]["value_min"],
         }
-        for answer in json.loads(text)["answers"]
+        for answer in json.loads(text)["summary"]["answers"]
     }
 
 

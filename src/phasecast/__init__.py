@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         coefficients,
         core,
         features,
+        forecasting,
         grokking,
         lab,
         models,
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
     from phasecast.core import Comparison, Measurement, Prediction, Problem, Status, Verdict
     from phasecast.core.errors import BadInput, PhasecastError, Refused
     from phasecast.demonstration import demo
+    from phasecast.forecasting.forecast import forecast
+    from phasecast.forecasting.result import Forecast
     from phasecast.studies.arena.study import arena
 
 __version__ = "0.1.0"
@@ -48,6 +51,7 @@ _WHERE = {
     "llc_trajectory": "phasecast.coefficients.llc.studies.trajectory",
     "local_free_energy": "phasecast.coefficients.llc.studies.local_free_energy",
     "Comparison": "phasecast.core",
+    "Forecast": "phasecast.forecasting.result",
     "Measurement": "phasecast.core",
     "Prediction": "phasecast.core",
     "Problem": "phasecast.core",
@@ -58,12 +62,14 @@ _WHERE = {
     "Refused": "phasecast.core.errors",
     "arena": "phasecast.studies.arena.study",
     "demo": "phasecast.demonstration",
+    "forecast": "phasecast.forecasting.forecast",
 }
 
 __all__ = [
     "LLC",
     "BadInput",
     "Comparison",
+    "Forecast",
     "Measurement",
     "PhasecastError",
     "Prediction",
@@ -77,6 +83,8 @@ __all__ = [
     "core",
     "demo",
     "features",
+    "forecast",
+    "forecasting",
     "grokking",
     "lab",
     "llc",

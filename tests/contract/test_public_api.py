@@ -12,9 +12,9 @@ import phasecast as pc
 pytestmark = pytest.mark.bare
 
 NAMES = {
-    "phasecast": "BadInput Comparison LLC Measurement PhasecastError Prediction Problem Refused Status Verdict arena "
-    "claims coefficients core demo features grokking lab llc llc_components llc_sweep llc_trajectory local_free_energy "
-    "models online posterior report sampling torch",
+    "phasecast": "BadInput Comparison Forecast LLC Measurement PhasecastError Prediction Problem Refused Status "
+    "Verdict arena claims coefficients core demo features forecast forecasting grokking lab llc llc_components "
+    "llc_sweep llc_trajectory local_free_energy models online posterior report sampling torch",
     "phasecast.core": "Claim ClaimVerdict Comparison Finding Measurement Prediction Problem RecipeCheck Result Status "
     "Verdict float64",
     "phasecast.models": "LANDSCAPES Landscape fourier_solution matrix_product modular_table quadratic_network",
@@ -26,18 +26,18 @@ NAMES = {
     "reduced_rank relu reparametrise sgd_temperature sum_of_powers symmetric_factorisation tanh temperature_ladder "
     "temperature_quadrature union volume_scaling",
     "phasecast.features": "CurvatureLaw Data Descent Extremes FixedPoint HessianSpectrum Network Outlier PRESETS "
-    "Target Threshold Trajectory WideTrajectory activation algorithmic_threshold decoupled density descend dmft "
-    "draw_data finite_size fixed_point half_success hessian_spectrum initial_laws loss lowest_curvatures one_step_laws "
-    "outlier_set over_draws "
-    "scalar_threshold simulate stieltjes successes target threshold wide_dmft",
+    "Target Threshold ThresholdTable Trajectory WideTrajectory activation algorithmic_threshold decoupled density "
+    "descend dmft draw_data finite_size fixed_point half_success hessian_spectrum initial_laws loss lowest_curvatures "
+    "one_step_laws outlier_set over_draws "
+    "scalar_threshold simulate stieltjes successes target threshold threshold_table wide_dmft",
     "phasecast.grokking": "Architecture Network Piece Task checkpoint_steps crossings effective_width "
     "grokking_severity mlp quadratic split task train transformer",
-    "phasecast.online": "Curve ExponentFit Forecast OrderParameters Plateau PlateauLength Spectrum asymptotic_curve "
-    "asymptotic_rates curve decay_rates draw_weights equal_escape_time equal_plateau escape_rates escape_time "
-    "feature_floor general_curve generalisation_error integral_curve linear_curve load_data max_learning_rate "
-    "mean_curve measured_length moment_variance plateau plateau_length plateaus_of_draws power_law_window "
-    "rotated_curve rotated_floor scaling_exponent secular_weights sgd_curve sgd_stability_limit simulate simulate_data "
-    "small_rate_curve solve solve_many stability_limit",
+    "phasecast.online": "Curve CurveForecast ExponentFit OrderParameters Plateau PlateauLength Spectrum "
+    "asymptotic_curve asymptotic_rates curve decay_rates draw_weights equal_escape_time equal_plateau escape_rates "
+    "escape_time feature_floor general_curve generalisation_error integral_curve linear_curve load_data "
+    "max_learning_rate mean_curve measured_length moment_variance plateau plateau_length plateaus_of_draws "
+    "power_law_window rotated_curve rotated_floor scaling_exponent secular_weights sgd_curve sgd_stability_limit "
+    "simulate simulate_data small_rate_curve solve solve_many stability_limit",
     "phasecast.posterior": "Criteria GridModel Model RLCT Ranking Scores Setting Training bic compare criteria "
     "deep_linear effective_parameters exact flat_minimum_entropy free_energy from_arviz from_numpyro "
     "generalisation_curves learning_errors linear linear_data mixture monomial network_data new_data_losses "
@@ -48,6 +48,7 @@ NAMES = {
     "phasecast.lab": "Answer Answers Captioned Chunk Conclusion DataFile Factory LocalEngine RECIPES Recipe Run Spec "
     "Store Sweep Swept Table find_recipe load make_sweep read_sweep resume run sweep tabulate",
     "phasecast.torch": "Problem heads llc llc_components llc_trajectory load",
+    "phasecast.forecasting": "Forecast Score TrainingLog fan forecast read_log",
     "phasecast.report": "competing_basins write write_sweep",
 }
 
@@ -61,7 +62,7 @@ SIGNATURES = {
     "demo": "(*, store=None, quiet=False)",
     "lab.run": "(recipe, spec=None, *, store=None, checkpoint_every=None, quiet=False)",
     "lab.resume": "(run, *, store=None, checkpoint_every=None, quiet=False)",
-    "lab.load": "(run, *, store=None)",
+    "lab.load": "(run, *, store=None, allow_code=False)",
     "lab.sweep": "(recipe, fixed=None, *, grid=None, zipped=None, seeds=None, engine=None, store=None, "
     "checkpoint_every=None, quiet=False)",
     "lab.make_sweep": "(recipe, fixed=None, *, grid=None, zipped=None, seeds=None)",

@@ -58,6 +58,30 @@ def test_the_noise_of_gradients_heats_by_about_what_its_bound_says():
     assert 0.5 * level.heating - 3 * noise < heated < 1.05 * level.heating + 3 * noise
 
 
+def test_chains_that_go_on_at_another_checkpoint_keep_their_tuning():
+    first = estimator(MINIBATCHES, chains=4, target=0.1, seed=4)
+    first.run()
+    options = LLCOptions(seconds=None, chains=4, target=0.1, seed=5)
+    second = Estimator(on_backend(PROBLEM, options), options, policy=MINIBATCHES, start=first.last_state)
+    measured = second.run()
+    assert abs(measured.value - exact(measured.nbeta, measured.gamma)) < 3 * measured.error
+    assert measured.diagnostics["gap"] < 0.1  # it is a minimum
+    assert second.levels[0].gradients < 0.75 * first.levels[0].gradients
+
+
+def test_the_step_is_as_long_as_the_noise_allows():
+    """At three times the target, noise may add three times as much, which for short steps is a step as much longer."""
+    steps = []
+    for target in (0.1, 0.3):
+        sampler = estimator(MINIBATCHES, chains=4, target=target, seed=6)
+        sampler.run()
+        level = sampler.levels[0]
+        allowed = MINIBATCHES.heated_targets * target * level.scale
+        assert 0.2 * allowed < level.heating < 1.5 * allowed or level.warm_up.shrink == 1
+        steps.append(level.tuning.step_size)
+    assert 1.5 < steps[1] / steps[0] < 6
+
+
 def test_a_table_holds_every_row_and_its_batches_are_alike():
     for rows, batch in ((100, 7), (64, 64), (10, 3), (5, 100)):
         table = batches(rows, batch)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import math
 import re
@@ -11,8 +12,12 @@ import numpy as np
 import pytest
 
 from phasecast import features
+from phasecast.core.results import Status
+from phasecast.features import threshold_search
 from phasecast.features.curvature import methods
+from phasecast.features.outliers import Scan
 
+TABLE = importlib.import_module("phasecast.features.threshold_table")  # the function has the same name
 SETTING = ("threshold", "--target", "z**2", "--activation", "gelu", "--loss", "pseudo-huber", "--lr", 0.5)
 
 
@@ -33,7 +38,7 @@ def test_the_threshold_at_the_start_with_the_spectrum_at_one_delta(command_json,
 
 
 def test_below_the_threshold_there_is_no_outlier(command_json):
-    found = command_json(*SETTING, "--delta", 1.2)
+    found = command_json(*SETTING, "--time", 0, "--delta", 1.2)
     assert found["outlier"] is None
     assert found["overlap2"] is None
     assert found["outliers"] == []
@@ -56,10 +61,20 @@ def test_what_is_measured_stands_beside(command_json):
 @pytest.mark.slow
 def test_a_wide_network_and_several_latents(command_json):
     wide = command_json(
-        "threshold", "--target", "tanh(z)**2", "--activation", "gelu", "--loss", "square", "--width", "wide"
+        "threshold",
+        "--target",
+        "tanh(z)**2",
+        "--activation",
+        "gelu",
+        "--loss",
+        "square",
+        "--width",
+        "wide",
+        "--time",
+        0,
     )
     assert wide["delta_star"] == pytest.approx(1.85899, abs=1e-3)
-    both = command_json("threshold", "--target", "z1*z2", "--delta", 10)
+    both = command_json("threshold", "--target", "z1*z2", "--delta", 10, "--time", 0)
     assert len(both["outliers"][0]["direction"]) == 2
     assert both["intervals"][0][1] < 100  # the set ends: much data has no negative direction
 
@@ -67,7 +82,7 @@ def test_a_wide_network_and_several_latents(command_json):
 @pytest.mark.slow
 def test_where_g_has_no_lower_bound_no_single_number_is_given(command):
     code, out, _ = command("threshold", "--target", "z**2", "--loss", "square", "--delta", 10, "--seeds", 8,
-                           "--up-to", 16, "--json")  # fmt: skip
+                           "--up-to", 16, "--time", 0, "--json")  # fmt: skip
     found = json.loads(out)
     assert code == 0
     assert found["status"] == "warning"
@@ -78,13 +93,15 @@ def test_where_g_has_no_lower_bound_no_single_number_is_given(command):
     assert table["raw"] == {"delta_star": None}
     assert table["clipped"]["0.01"] < table["clipped"]["0.001"] < table["clipped"]["0.0001"]
     assert table["finite_d_spectrum"]["3000"]["edge"] < table["finite_d_spectrum"]["300"]["edge"]  # it falls with d
-    code, out, _ = command("threshold", "--target", "z**2", "--loss", "square", "--seeds", 2, "--up-to", 4)
+    code, out, _ = command("threshold", "--target", "z**2", "--loss", "square", "--seeds", 2, "--up-to", 4,
+                           "--time", 0)  # fmt: skip
     assert "clipped" in out
     assert "finite d" in out
 
 
 def test_no_crossing_is_refused_and_says_where_it_looked(command):
-    code, out, _ = command("threshold", "--target", "tanh(z)**2", "--activation", "tanh", "--loss", "square", "--json")
+    code, out, _ = command("threshold", "--target", "tanh(z)**2", "--activation", "tanh", "--loss", "square",
+                           "--time", 0, "--json")  # fmt: skip
     found = json.loads(out)
     assert code == 3
     assert found["status"] == "refused"
@@ -100,15 +117,89 @@ def test_no_crossing_is_refused_and_says_where_it_looked(command):
     assert "easy" in json.loads(out)["reasons"][0]
 
 
+@pytest.mark.parametrize("loss", ["square", "pseudo-huber", "logcosh"])
+@pytest.mark.parametrize("time", [(), ("--time", 0), ("--time", "inf")])
+def test_a_target_whose_directions_are_easy_is_recognised_first(command, loss, time):
+    code, out, _ = command("threshold", "--target", "z**3 - 3*z", "--loss", loss, *time, "--json")
+    found = json.loads(out)
+    assert (code, found["status"], found["delta_star"]) == (3, "refused", None)
+    assert "all directions of this target are easy" in found["reasons"][0]
+
+
+def test_the_rows_of_the_table_come_one_by_one_and_the_last_is_the_answer(command, command_json, monkeypatch):
+    """With the search replaced: δ*(t) grows with t, and the answer is that of t = ∞."""
+    stars = {0: 1.5, 20: 3.0, math.inf: 6.0}
+
+    def known(target, *functions, time, **settings):
+        return features.Threshold(
+            stars[time], 0.1, error_kind="seeds", time=time, intervals=((stars[time], 40.0),), searched=(0.5, 64.0)
+        )
+
+    monkeypatch.setattr(TABLE, "threshold", known)
+    code, out, _ = command("threshold", "--target", "z**2")
+    assert code == 0
+    assert [line.split()[0] for line in out.splitlines()] == ["δ*(0)", "δ_alg", "δ*(20)", "δ_NN", "status"]
+    assert "outlier for δ in (6, 40)" in out
+    assert "the data that this network needs" in out
+    found = command_json("threshold", "--target", "z**2")
+    assert found["delta_star"] == found["value"] == 6.0
+    assert [row["time"] for row in found["table"]] == [0, None, 20, "inf"]
+    assert [row["value"] for row in found["table"]] == [1.5, pytest.approx(0.5, abs=1e-4), 3.0, 6.0]
+    assert all(row["meaning"] for row in found["table"])
+    table = features.threshold_table("z**2")
+    assert features.ThresholdTable.from_json(table.to_json()) == table
+    assert [text.get_text() for text in table.figure().axes[0].get_yticklabels()] == ["δ*(0)", "δ*(20)", "δ_NN"]
+
+
+def test_a_table_without_any_outlier_says_so_and_a_wide_network_has_no_end(monkeypatch):
+    def nothing(target, *functions, time, **settings):
+        return features.Threshold.refused("no outlier", error_kind="seeds", time=time)
+
+    monkeypatch.setattr(TABLE, "threshold", nothing)
+    found = features.threshold_table("z1*z2*z3")
+    assert found.status is Status.REFUSED
+    assert "at any time and any δ" in found.reasons[0]
+    assert [row["name"] for row in found.table] == ["δ*(0)", "δ*(20)", "δ_NN"]
+    wide = features.threshold_table("z1*z2", width="wide")
+    assert "not known for wide networks" in wide.reasons[0]
+    assert [row["name"] for row in wide.table] == ["δ*(0)", "δ*(20)"]
+
+
+@pytest.mark.parametrize(
+    ("margins", "hopeless"),
+    [
+        (lambda d: 0.2 + 0 * d, True),
+        (lambda d: 0.1 + 0.01 * np.log(d), True),
+        (lambda d: 1 - 0.2 * np.log(d), False),  # crosses at δ = e⁵ = 148
+        (lambda d: 1 - 0.05 * np.log(d), True),  # would cross at e²⁰
+    ],
+)
+def test_a_longer_search_is_advised_only_where_the_margin_comes_down(margins, hopeless):
+    deltas = np.asarray(threshold_search.scan_deltas(64.0))
+    scan = Scan(tuple(deltas), tuple(margins(deltas)))
+    assert threshold_search._hopeless(scan) is hopeless
+
+
+@pytest.mark.slow
+def test_an_unbounded_curvature_without_any_outlier_is_refused(command):
+    """Square loss and three latents: neither clipped nor at finite d is there an outlier."""
+    code, out, _ = command("threshold", "--target", "z1*z2*z3", "--loss", "square", "--time", 0, "--seeds", 2,
+                           "--up-to", 8, "--json")  # fmt: skip
+    found = json.loads(out)
+    assert (code, found["status"]) == (3, "refused")
+    assert "neither with G clipped" in found["reasons"][0]
+    assert set(found["unbounded"]["clipped"].values()) == {None}
+
+
 def test_it_prints_a_table_for_people(command):
-    code, out, _ = command(*SETTING, "--delta", 10)
+    code, out, _ = command(*SETTING, "--time", 0, "--delta", 10)
     assert code == 0
     for words in ("δ*", "1.69275668", "quadrature", "outlier -0.298327", "outlier for δ in"):
         assert words in out
 
 
 def test_what_is_measured_is_printed_with_its_error(command):
-    _, out, _ = command(*SETTING, "--delta", 10, "--simulate", 40, "--seeds", 4)
+    _, out, _ = command(*SETTING, "--time", 0, "--delta", 10, "--simulate", 40, "--seeds", 4)
     assert re.search(r"measured, d = 40 +steps 0, seeds 4, edge -[0-9.]+ ± [0-9.]+, outlier -[0-9.]+ ± [0-9.]+", out)
 
 

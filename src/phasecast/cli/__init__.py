@@ -16,6 +16,7 @@ COMMANDS = {
     "rlct": "learning coefficient of your own Bayesian model, from its tempered posteriors",
     "curve": "learning curve of a two-layer network on power-law data, with plateau, escape and slope",
     "threshold": "how many examples per dimension a network needs to detect the hidden directions of a target",
+    "forecast": "when a training in progress will generalise, from its log: a CSV file or a run",
     "run": "run a recipe; a finished run is returned, an interrupted one is resumed",
     "sweep": "run a recipe over a grid, zipped values, or seeds",
     "runs": "list runs and sweeps; show, resume, remove and export them",
@@ -97,8 +98,10 @@ def _complain(problem: BaseException | str, code: int) -> int:
     """One line on stderr, without the frame that cyclopts draws around its errors."""
     from cyclopts import CycloptsError
 
+    from phasecast.cli.output import printable
+
     text = str(problem).strip()
     if isinstance(problem, CycloptsError):
         text = text.splitlines()[0] if text else type(problem).__name__
-    print(f"phasecast: {' '.join(text.split())}", file=sys.stderr)
+    print(f"phasecast: {printable(' '.join(text.split()))}", file=sys.stderr)
     return code

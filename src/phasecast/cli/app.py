@@ -6,10 +6,10 @@ import importlib
 
 from cyclopts import App
 
-SHARED = {"arena": "run", "sweep": "run", "report": "runs"}
+SHARED = {"arena": "run", "demo": "run", "sweep": "run", "report": "runs", "rlct": "llc"}
 """Commands that live in the module of another command."""
 
-GROUPS = ("runs", "recipes", "claims")
+GROUPS = ("runs", "recipes", "claims", "forecast")
 """Commands with sub-commands: their module has an ``app``. The modules of the others have a function of their name."""
 
 

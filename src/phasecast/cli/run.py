@@ -1,4 +1,4 @@
-"""``phasecast run``, ``phasecast sweep`` and ``phasecast arena``: one run of a recipe or many, here or on a cluster."""
+"""``phasecast run``, ``sweep``, ``demo`` and ``arena``: one run of a recipe or many, here or on a cluster."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
-from phasecast.cli.options import Computing, Words
+from phasecast.cli.options import Computing, Stored, Words
 from phasecast.cli.output import emit, exit_code, interruption_as_json, table
 
 if TYPE_CHECKING:
@@ -77,6 +77,16 @@ def sweep(
     lines += [f"`phasecast report {swept.id}` writes a page"]
     emit(swept.plain(), "\n".join(lines), options)
     return exit_code(swept.status)
+
+
+def demo(*, options: Stored = Stored()) -> int:
+    from phasecast.demonstration import demo as compute
+    from phasecast.lab import Store, load
+
+    with interruption_as_json(options):
+        path = compute(store=options.store)
+    emit({"report": str(path)}, f"report: {path}", options)
+    return exit_code(load(path.parent.name, store=Store.of(options.store)).status)
 
 
 @Parameter(name="*")

@@ -42,7 +42,10 @@ class Evaluation:
 def threshold(
     *,
     target: Annotated[str, Parameter(help="expression in z or z1, z2, z3, like z**2, or a preset like halfspaces")],
-    time: Annotated[str, Parameter(help="steps of gradient descent, or inf for δ_NN")] = "0",
+    time: Annotated[
+        str | None,
+        Parameter(help="steps of gradient descent, or inf for δ_NN; by default a table of 0, 20 and inf, and δ_alg"),
+    ] = None,
     width: Annotated[str, Parameter(help="neurons, 1 to 4, or wide")] = "1",
     network: Network = Network(),
     evaluation: Evaluation = Evaluation(),
@@ -50,20 +53,39 @@ def threshold(
 ) -> int:
     from phasecast.figures.style import check_target
 
-    steps = _number("--time", time, {"inf": math.inf}, "a number of steps, 0, 1, 2, …, or inf")
+    right = "a number of steps, 0, 1, 2, …, or inf"
+    steps = None if time is None else _number("--time", time, {"inf": math.inf}, right)
     neurons = _number("--width", width, {"wide": "wide"}, "1 to 4, or wide")
     check_target(options.plot)
     from phasecast import features
 
-    result = features.threshold(
-        target,
-        time=steps,
-        width=neurons,
-        **dataclasses.asdict(network),
-        **dataclasses.asdict(evaluation),
-        curves=options.plot is not None,
-    )
+    settings = {"width": neurons, **dataclasses.asdict(network), **dataclasses.asdict(evaluation)}
+    if steps is None:
+        return _table(target, settings, options)
+    result = features.threshold(target, time=steps, **settings, curves=options.plot is not None)
     return emit_result(result, options, figure=result.figure if result.curves else None)
+
+
+def _table(target: str, settings: dict[str, Any], options: Drawn) -> int:
+    """Every row as soon as it is there, what is being computed on stderr, and the status at the end."""
+    from phasecast.features.threshold_table import ThresholdRow, row_words, threshold_table
+    from phasecast.progress import show_progress
+
+    done = 0
+    with show_progress("threshold", unit="steps") as progress:
+
+        def watch(event: ThresholdRow | str) -> None:
+            nonlocal done
+            if isinstance(event, str):
+                done += 1
+                progress.update(done, None, event)
+            elif not options.json:
+                name, words = row_words(event)
+                print(f"{name:<7} {words}", flush=True)
+
+        result = threshold_table(target, settings.pop("activation"), settings.pop("loss"), watch=watch, **settings)
+    ending = [f"{name:<7} {words}" for name, words in result.closing_rows()]
+    return emit_result(result, options, text="\n".join(ending), figure=result.figure if result.table else None)
 
 
 def _number(flag: str, text: str, words: dict[str, Any], right: str) -> Any:

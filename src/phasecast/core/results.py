@@ -97,7 +97,8 @@ class Result:
 
     @staticmethod
     def _from_tree(tree: dict[str, Any]) -> Result:
-        kind = Result._kinds.get(tree["type"])
+        called = "CurveForecast" if tree["type"] == "Forecast" and "alpha" in tree["fields"] else tree["type"]
+        kind = Result._kinds.get(called)  # release 0.1.0 called the forecast of a learning curve Forecast
         if kind is None:
             raise BadInput(f"unknown result type '{tree['type']}'", "import the module that defines it first")
         values = {

@@ -27,6 +27,7 @@ from phasecast.features.simulation.descent import (
 from phasecast.features.simulation.success import finite_size, half_success, successes
 from phasecast.features.threshold import threshold
 from phasecast.features.threshold_result import Threshold
+from phasecast.features.threshold_table import ThresholdTable, threshold_table
 
 __all__ = [
     "PRESETS",
@@ -40,6 +41,7 @@ __all__ = [
     "Outlier",
     "Target",
     "Threshold",
+    "ThresholdTable",
     "Trajectory",
     "WideTrajectory",
     "activation",
@@ -65,5 +67,6 @@ __all__ = [
     "successes",
     "target",
     "threshold",
+    "threshold_table",
     "wide_dmft",
 ]

@@ -28,6 +28,7 @@ class FeaturesPolicy(Policy):
     least_information: float = rule(
         1e-6, "E(E[z²−1|y])² treated as zero; chosen, not derived: the rounding of the cells is below it"
     )
+    fewest_margins: int = rule(3, "a line through two margins has no residual; fewer cannot rule out a longer search")
 
 
 POLICY = FeaturesPolicy()

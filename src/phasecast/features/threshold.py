@@ -89,10 +89,10 @@ def threshold(  # wide signature: the documented keywords of the headline functi
 def _answer(question: ThresholdQuestion, route: Route) -> Threshold:
     """δ* by the search that fits the time, or the reason why there is no single one."""
     network, target = question.network, question.target
-    if any(curvature_floor(network, target, b, moved=question.time > 0) == -math.inf for b in blocks(network)):
-        return side_by_side(question, route)
     if not target.hard.shape[1]:
         return question.refused(route, (SMALLEST, LARGEST), ALL_EASY)
+    if any(curvature_floor(network, target, b, moved=question.time > 0) == -math.inf for b in blocks(network)):
+        return side_by_side(question, route)
     if route.constant:
         return threshold_at_start(question, route)
     if math.isinf(question.time):

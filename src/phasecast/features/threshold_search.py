@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -94,6 +96,25 @@ class ThresholdQuestion:
         )  # fmt: skip
 
 
+_WATCHER: ContextVar[Callable[[str], None] | None] = ContextVar("watcher", default=None)
+
+
+@contextmanager
+def watched_search(watcher: Callable[[str], None] | None) -> Iterator[None]:
+    """Searches inside call ``watcher`` with a line about every δ and seed that they compute."""
+    token = _WATCHER.set(watcher)
+    try:
+        yield
+    finally:
+        _WATCHER.reset(token)
+
+
+def _tell(line: str) -> None:
+    watcher = _WATCHER.get()
+    if watcher is not None:
+        watcher(line)
+
+
 def scan_deltas(up_to: float) -> list[float]:
     """The grid of δ of a scan."""
     count = math.ceil(math.log(up_to / FIRST) / math.log(RATIO))
@@ -155,7 +176,9 @@ def _refined(question: ThresholdQuestion, route: Route, rough: Scan, bracket: In
     if bracket is None:
         below = rough.margins[0] < 0
         problem = f"at δ = {searched[0]:g} there already is an outlier" if below else "no outlier appears"
-        remedy = "δ* is below, where the limit is of little use" if below else "extend the search with up_to"
+        further = "the margin does not approach zero there, so a longer search would not find one"
+        open_end = further if _hopeless(rough) else "extend the search with up_to"
+        remedy = "δ* is below, where the limit is of little use" if below else open_end
         reason = f"{problem} in the search from {searched[0]:g} to {searched[1]:.4g}; {remedy}"
         return question.refused(route, searched, reason, curves=curves)
     crossing = _over_seeds(route, bracket, question.seeds) if route.random else _exact(route, bracket)
@@ -177,6 +200,17 @@ def _refined(question: ThresholdQuestion, route: Route, rough: Scan, bracket: In
         method=route.name, time=question.time, intervals=rough.intervals(crossing.delta), searched=searched,
         curves=curves,
     )  # fmt: skip
+
+
+def _hopeless(rough: Scan) -> bool:
+    """Does the margin, continued as a line in log δ from the upper half of the scan, stay positive up to LARGEST?"""
+    half = len(rough.deltas) // 2
+    logs, margins = np.log(rough.deltas[half:]), np.asarray(rough.margins[half:])
+    known = np.isfinite(margins)
+    if known.sum() < POLICY.fewest_margins:
+        return False
+    slope, at_zero = np.polyfit(logs[known], margins[known], 1)
+    return bool(slope * math.log(LARGEST) + at_zero > 0)
 
 
 def _exact(route: Route, bracket: Interval) -> _Crossing:
@@ -209,6 +243,7 @@ def _over_seeds(route: Route, bracket: Interval, seeds: int) -> _Crossing:
 
 def _margins(route: Route, delta: float, seed: int) -> list[float]:
     """The least margin at one δ for one seed, at each of the times of the route."""
+    _tell(f"{route.name}, δ = {delta:.3g}, seed {seed}")
     if isinstance(route, DecoupledRoute):
         return [least_margin(laws, delta) for laws in route.laws_over_time(delta, Draw(seed))]
     return [least_margin(route.laws(delta, Draw(seed)), delta)]
@@ -218,6 +253,7 @@ def _margin_or_nan(route: Route, effort: float) -> Callable[[float], float]:
     """The least margin at δ; NaN where a route fails there: it may work at the others."""
 
     def margin(delta: float) -> float:
+        _tell(f"{route.name}, δ = {delta:.3g}")
         try:
             return least_margin(route.laws(delta, Draw(effort=effort)), delta)
         except (Refused, np.linalg.LinAlgError):

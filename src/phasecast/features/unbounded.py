@@ -33,6 +33,11 @@ UNBOUNDED = (
     "pseudo-huber, for a single number"
 )
 
+NOWHERE = (
+    "no outlier appears at any δ of the search, neither with G clipped at a quantile nor at finite d, and the edge of "
+    "the formula is at −∞: this network does not show the target at this time; use another activation, time or loss"
+)
+
 Row = dict[str, float | None]
 
 
@@ -44,6 +49,9 @@ def side_by_side(question: ThresholdQuestion, route: Route) -> Threshold:
         "clipped": {f"{level:g}": search.star(f"clipped at {level:g}", _Clipped(level)) for level in LEVELS},
         "finite_d": {str(d): search.star(f"d = {d}", _FiniteDraws(d, question.seeds)) for d in DIMENSIONS},
     }
+    if all(star is None for part in (table["clipped"], table["finite_d"]) for star in part.values()):
+        refused = question.refused(route, (search.deltas[0], search.deltas[-1]), NOWHERE)
+        return replace(refused, unbounded=table, curves={"margins": search.margins})
     spectrum: SpectrumTable = {}
     delta = question.delta
     laws = None if delta is None else search.laws(delta)

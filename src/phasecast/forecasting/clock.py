@@ -33,7 +33,7 @@ def adam_clock(step: ArrayLike, beta2: float = 0.999) -> np.ndarray:
     """I(t; β₂) at the given steps.
 
     >>> adam_clock(100, 0.999).round(1)
-    np.float64(676.8)
+    np.float64(677.0)
     """
     return np.exp(log_adam_clock(step, beta2))
 

@@ -7,7 +7,7 @@ from phasecast.online.asymptotic_decay import (
     max_learning_rate,
     scaling_exponent,
 )
-from phasecast.online.curve import Forecast, curve
+from phasecast.online.curve import CurveForecast, curve
 from phasecast.online.curve_result import Curve, mean_curve
 from phasecast.online.dynamics import generalisation_error, solve, solve_many
 from phasecast.online.feature_scaling import (
@@ -42,8 +42,8 @@ from phasecast.online.spectrum import ExponentFit, Spectrum
 
 __all__ = [
     "Curve",
+    "CurveForecast",
     "ExponentFit",
-    "Forecast",
     "OrderParameters",
     "Plateau",
     "PlateauLength",

@@ -101,7 +101,7 @@ class _Setting(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Forecast(Curve):
+class CurveForecast(Curve):
     """ε(α) averaged over draws of student and teacher, with what theory predicts about its parts.
 
     ``error`` is the standard error of the mean over draws, ``spread`` the standard deviation between them.
@@ -191,7 +191,7 @@ def curve(
     order: int = 2,
     activation: Activation = "erf",
     simulate: int = 0,
-) -> Forecast:
+) -> CurveForecast:
     """Forecast a learning curve: ε over α from the order-parameter equations, and theory for its parts.
 
     Give ``modes`` and ``exponent`` (β), or a ``spectrum``. ``sigma`` is the standard deviation of the student's
@@ -222,13 +222,13 @@ def curve(
     if refused:
         reasons = [f"{len(refused)} of {len(curves)} draws: {refused[0].reasons[0]}"]
         estimate, none = np.mean([np.asarray(one.estimate) for one in curves], axis=0), np.zeros(grid.size)
-        return Forecast(
+        return CurveForecast(
             estimate, none, Status.REFUSED, {"draws": draws}, error_kind="seeds", reasons=reasons, spread=none, **common
         )
     mean = mean_curve(curves)
     reasons = list(dict.fromkeys([*warnings, *mean.reasons, *(reason for one in curves for reason in one.reasons)]))
     height, escape = _plateau(starts, curves, setting) if activation == "erf" and students > 1 else (None, None)
-    return Forecast(
+    return CurveForecast(
         mean.eps,
         mean.error,
         Status.WARNING if reasons else Status.OK,

@@ -64,28 +64,35 @@ def _by_cold_chain(
 ) -> tuple[float, float]:
     """Minibatches cannot be searched along a line; a chain at a very low temperature is descent with momentum.
 
-    nβ and γ times c is the temperature 1/c; with the step over √c and the friction times √c it moves as before.
+    nβ and γ times c is the temperature 1/c; with the step over √c and the friction times √c it moves as before. Noisy
+    gradients move it about; the mean of its later places is nearer to the minimum than any of them.
     """
     policy, tuning = plan.policy, level.tuning
     cold, root = policy.coldness, math.sqrt(policy.coldness)
+    full = tuning.step_size / level.warm_up.shrink
     frozen = tuning._replace(
-        step_size=tuning.step_size / root,
-        friction=tuning.friction * root,
-        nbeta=tuning.nbeta * cold,
-        gamma=tuning.gamma * cold,
+        step_size=full / root, friction=tuning.friction * root, nbeta=tuning.nbeta * cold, gamma=tuning.gamma * cold
     )
-    state = backend.init(plan.kernel, backend.array(np.zeros((1, backend.size))), frozen, stream(backend, key, "cold"))
-    relaxed = policy.cold_windows * policy.langevin_window / math.sqrt(tuning.gamma) / tuning.step_size
-    affordable = max(policy.fewest_descent_steps, policy.descent_share * level.gradients / level.chains)
-    chunks = max(2, math.ceil(min(relaxed, affordable) / plan.chunk))
-    losses = []
-    for number in range(chunks):
-        state, observed = backend.run(
-            plan.kernel, state, frozen, stream(backend, key, "cold chunk", number), plan.chunk
-        )
-        losses.append(float(np.mean(observed["loss"])))
-        if out_of_time():
+    start = backend.array(np.zeros((1, backend.size)))
+    state = backend.init(plan.kernel, start, frozen, stream(backend, key, "cold"))
+    steps = math.ceil(policy.cold_windows * policy.langevin_window / math.sqrt(tuning.gamma) / full)
+    later: list[np.ndarray] = []
+    spent = 0
+    while spent < 1.5 * steps and not out_of_time():  # two thirds of the time at the full step, then half of it
+        settling = spent >= 2 / 3 * steps
+        chunk = policy.short_chunk if settling else min(plan.chunk, math.ceil(2 / 3 * steps))
+        moving = frozen._replace(step_size=full / root / 2) if settling else frozen
+        state, observed = backend.run(plan.kernel, state, moving, stream(backend, key, "cold chunk", spent), chunk)
+        if not np.all(np.isfinite(observed["loss"])):
             break
-    # noisy gradients heat a cold chain as much as the others
-    fall = -plan.nbeta * float(np.mean(losses[-max(1, len(losses) // 3) :])) + policy.heated_share * level.heating
-    return (max(0.0, fall) if math.isfinite(fall) else 0.0), len(losses) * plan.chunk
+        spent += chunk
+        later = [*later, np.asarray(state["position"], dtype=float)] if settling else []
+    if not later:
+        return 0.0, float(spent)
+    lowest = backend.array(np.mean(later[len(later) // 3 :], axis=0))
+    looks = [
+        backend.init(plan.kernel, lowest, tuning, stream(backend, key, "lowest", number))["loss"]
+        for number in range(policy.lowest_looks)
+    ]
+    fall = -plan.nbeta * float(np.mean([np.asarray(loss) for loss in looks]))
+    return (max(0.0, fall) if math.isfinite(fall) else 0.0), float(spent + policy.lowest_looks)

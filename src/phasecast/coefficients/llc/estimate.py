@@ -24,7 +24,7 @@ import numpy as np
 from phasecast.coefficients.llc.descent import fall_from_centre
 from phasecast.coefficients.llc.fixed_step import bias, proceed_fixed
 from phasecast.coefficients.llc.judge import Judgement, judge_bias, judge_budget, judge_levels
-from phasecast.coefficients.llc.level import Level, LevelPhase
+from phasecast.coefficients.llc.level import UNKNOWN, Level, LevelPhase
 from phasecast.coefficients.llc.options import LLCOptions
 from phasecast.coefficients.llc.plan import Plan, localisation, plan_for
 from phasecast.coefficients.llc.policy import POLICY, LLCPolicy
@@ -43,8 +43,6 @@ from phasecast.sampling.kernels.kernel import State
 from phasecast.sampling.traces import ess
 
 INTERRUPT = "Ctrl-C"
-UNKNOWN = -1.0
-"""A gap that was not measured yet, as it is stored."""
 
 
 def llc(
@@ -230,8 +228,7 @@ class Estimator:
         level = self._main
         if level is None or not level.state:
             return None
-        state = {name: np.asarray(array) for name, array in level.state.items()}
-        return {**state, "shrink": np.array(level.warm_up.shrink)}
+        return level.hand_over()
 
     @property
     def progress(self) -> LLCProgress:
@@ -261,12 +258,12 @@ class Estimator:
 
     @property
     def _ready_to_descend(self) -> bool:
-        """Whether the step is known; on minibatches already in warm-up, because it may be longer where λ̂ is larger."""
+        """Whether the step is known; on minibatches before that, because it may be longer where λ̂ is larger."""
         level = self.levels[-1] if self.levels else None
         if level is None or level.tuning.gamma != self.plan.gamma:
             return False
-        settled = level.gradients > 2 * self.plan.policy.short_chunk_gradients * level.chains
-        return level.phase is LevelPhase.SAMPLING or (self.plan.batch is not None and settled)
+        noise_is_known = self.plan.batch is not None and level.noise_looks > 0
+        return level.phase is LevelPhase.SAMPLING or noise_is_known
 
     def _descend(self) -> bool:
         """The one descent from w*, once; whether it was done now."""
@@ -274,8 +271,10 @@ class Estimator:
         if self._gap != UNKNOWN or level is None:
             return False
         key = stream(self.backend, self.backend.key(self.options.seed), "descent")
+        seconds = math.inf if self.options.seconds is None else self.options.seconds
+        end = min(seconds, self.seconds + self.plan.policy.descent_time * seconds)
         self._gap, self._descent_gradients = fall_from_centre(
-            self.backend, self.plan, level, key, lambda: self._out_of_time
+            self.backend, self.plan, level, key, lambda: self.seconds > end
         )
         for each in self.levels:
             each.gap = self._gap

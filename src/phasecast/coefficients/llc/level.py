@@ -36,6 +36,9 @@ from phasecast.sampling.traces import Trace, batch_error, drift, mcse, rhat
 
 OBSERVED = ("loss", "radius", "pull")
 
+UNKNOWN = -1.0
+"""A gap that was not measured yet, as it is stored."""
+
 Slope: TypeAlias = Callable[[np.ndarray], np.ndarray]
 """∇(nβL) at offsets (chains, size)."""
 
@@ -115,7 +118,8 @@ class WarmUp:
 
     Adjusted kernels count ``chunks`` since the last restart and all ``adaptations``, keep the ``longest_step`` that
     does not diverge and the last ``positions``; Langevin dynamics keeps (λ̂, its error, |w − w*|², Stein) of its
-    ``windows``, the ``time`` since the last, how often its step was ``halved``, and how much noise makes it ``shrink``.
+    ``windows``, the ``time`` since the last, how often its step was ``halved``, how much noise makes it ``shrink``, and
+    how many windows were ``cool`` since it last did.
     """
 
     chunks: int = 0
@@ -126,6 +130,7 @@ class WarmUp:
     time: float = 0.0
     halved: int = 0
     shrink: float = 1.0
+    cool: int = 0
 
 
 @dataclass
@@ -134,7 +139,7 @@ class Level:
 
     ``next_look`` is the number of steps after which the error of λ̂ is looked at, ``noise`` the trace of the covariance
     of the gradient on minibatches and ``loss_noise`` the variance of their losses, from so many ``noise_looks``, and
-    ``gap`` by how much descent from w* lowers nβL.
+    ``gap`` by how much descent from w* lowers nβL, or :data:`UNKNOWN`.
     """
 
     tuning: Tuning
@@ -151,7 +156,7 @@ class Level:
     noise: float = 0.0
     loss_noise: float = 0.0
     noise_looks: int = 0
-    gap: float = 0.0
+    gap: float = UNKNOWN
 
     @property
     def chains(self) -> int:
@@ -173,9 +178,20 @@ class Level:
         return self.record.loss.steps
 
     def restart(self, policy: LLCPolicy) -> None:
-        """Forget what was observed."""
+        """Forget what was observed; of the noise, what was measured so far counts as one look."""
         self.record = Record.empty(self.chains)
-        self.next_look = policy.fewest_steps
+        self.next_look, self.noise_looks = policy.fewest_steps, min(1, self.noise_looks)
+
+    def hand_over(self) -> State:
+        """Where the chains are and what tuned them, for a start at another w*."""
+        state = {name: np.asarray(array) for name, array in self.state.items()}
+        tuned = {"shrink": self.warm_up.shrink, "curvature": self.curvature.largest, "gap": self.gap}
+        return state | {name: np.array(number) for name, number in tuned.items()}
+
+    def take_over(self, start: State) -> None:
+        """Begin with the step that suited other chains; their gap says how large λ̂ is until there is a descent."""
+        self.warm_up.shrink, self.curvature.largest = float(start["shrink"]), float(start["curvature"])
+        self.gap = float(start["gap"])
 
     def forget_chains(self) -> None:
         """Keep what was observed, not where the chains are: another level goes on from there."""
@@ -197,11 +213,17 @@ class Level:
 
     @property
     def error(self) -> float:
-        """Its standard error; for chains without a test, which are short, at least that of a few long batches."""
-        errors = [self.record.loss.error]
+        """Its standard error; for chains without a test, which are short, at least that of a few long batches.
+
+        Chains that ended before they had the windows that they need did not see their slow directions move.
+        """
+        errors, unseen = [self.record.loss.error], 1.0
         if not self.adjusted:
             errors += [batch_error(self.record.loss.means, batches) for batches in (10, 5)]
-        return math.hypot(self.tuning.nbeta * max(errors), POLICY.heated_width * self.heating)
+        if self.phase is LevelPhase.SPENT and not self.adjusted and self.steps:
+            window = POLICY.langevin_window / math.sqrt(self.tuning.gamma)
+            unseen = math.sqrt(max(1.0, POLICY.last_windows * window / (self.steps * self.tuning.step_size)))
+        return math.hypot(self.tuning.nbeta * max(errors) * unseen, POLICY.heated_width * self.heating)
 
     @property
     def provisional(self) -> tuple[float, float] | None:
@@ -214,7 +236,7 @@ class Level:
     @property
     def scale(self) -> float:
         """The size of λ̂, also where it is relative to a w* that is not a minimum."""
-        return max(abs(self.value), abs(self.value + self.gap))
+        return max(abs(self.value), abs(self.value + max(0.0, self.gap)))
 
     @property
     def heating(self) -> float:
@@ -247,12 +269,13 @@ class Level:
         return self.record.divergences / max(1, self.steps * self.chains)
 
 
-def start(backend: Backend, plan: Plan, offsets: Array, tuning: Tuning, key: RandomKey, shrink: float = 1.0) -> Level:
-    """A level at ``tuning.gamma`` from these offsets; ``shrink`` is what noisy gradients made of the step before."""
+def start(backend: Backend, plan: Plan, offsets: Array, tuning: Tuning, key: RandomKey) -> Level:
+    """A level at ``tuning.gamma`` from these offsets."""
     chains, policy = len(offsets), plan.policy
     level = Level(tuning, {}, backend.size, plan.kernel.adjusted, Record.empty(chains), next_look=policy.fewest_steps)
-    level.warm_up.shrink = shrink
     level.curvature.direction = np.asarray(backend.normal(stream(backend, key, "curvature"), chains))
+    if plan.start is not None and plan.batch is not None:
+        level.take_over(plan.start)
     _follow_curvature(backend, plan, level, offsets, policy.curvature_looks, key)
     level.tuning = _tuned(level, plan)
     level.state = backend.init(plan.kernel, offsets, level.tuning, stream(backend, key, "state"))
@@ -322,7 +345,8 @@ def _advance_adjusted(backend: Backend, plan: Plan, level: Level, key: RandomKey
 def _advance_langevin(backend: Backend, plan: Plan, level: Level, key: RandomKey, goal: float) -> None:
     policy, warm_up = plan.policy, level.warm_up
     early = level.phase is LevelPhase.WARM_UP and level.gradients < policy.short_chunk_gradients * level.chains
-    steps = policy.short_chunk if early else plan.chunk
+    tuned = plan.start is not None and plan.batch is not None
+    steps = policy.short_chunk if early and not tuned else plan.chunk
     before = level.state
     observed = level.run(backend, plan.kernel, key, steps)
     if not all(np.all(np.isfinite(observed[name])) for name in OBSERVED):
@@ -339,20 +363,26 @@ def _advance_langevin(backend: Backend, plan: Plan, level: Level, key: RandomKey
     if level.phase is LevelPhase.WARM_UP:
         _follow_curvature(backend, plan, level, level.state["position"], policy.curvature_updates, key)
         level.tuning = _tuned(level, plan)
-        if level.steps >= policy.fewest_window_steps and not _cooled(plan, level):
-            warm_up.time = 0.0
+        over = warm_up.time >= window
+        hot = level.gap != UNKNOWN and _heated(plan, level) > (1.0 if over else policy.far_too_hot)
+        if hot and level.steps >= policy.fewest_window_steps and warm_up.shrink > policy.smallest_shrink:
+            _change_step(plan, level)
+            warm_up.time, warm_up.cool = 0.0, 0
             level.restart(policy)
             return
-        if warm_up.time >= window and level.steps >= policy.fewest_window_steps:
+        if over and level.steps >= policy.fewest_window_steps:
             warm_up.time = 0.0
+            warm_up.cool += 1
             radius = level.record.radius
             stein = level.tuning.nbeta * level.record.pull.mean + level.tuning.gamma * radius.mean - level.size
             warm_up.windows.append((level.value, level.error, radius.mean, stein))
             fewest = policy.first_windows - (plan.start is not None)  # chains that moved before have left their start
-            still = len(warm_up.windows) >= fewest and _stands_still(level, policy)
+            still = len(warm_up.windows) >= fewest and warm_up.cool >= 2 and _stands_still(level, policy)
             if still:
                 level.phase, level.next_look = LevelPhase.SAMPLING, 0  # what the last window observed counts
             else:
+                if plan.batch is not None and _heated(plan, level) < policy.needlessly_cool:
+                    _change_step(plan, level)
                 level.restart(policy)
         return
     sampled = level.steps * level.tuning.step_size
@@ -367,34 +397,32 @@ def _advance_langevin(backend: Backend, plan: Plan, level: Level, key: RandomKey
 
 
 def _stands_still(level: Level, policy: LLCPolicy) -> bool:
+    """Whether the last two windows differ by less than their noise: that of the quieter one, as drift is no noise."""
     (loss_before, error_before, radius_before, _), (loss, error, radius, stein) = level.warm_up.windows[-2:]
     noise = 2 * math.sqrt(2 / (level.size * level.chains))
     return (
         abs(radius / radius_before - 1) < policy.still + noise
-        and abs(loss - loss_before) < max((policy.still + noise) * level.scale, 2 * math.hypot(error, error_before))
+        and abs(loss - loss_before) < max((policy.still + noise) * level.scale, math.sqrt(8) * min(error, error_before))
         and abs(stein) < (policy.still + noise) * level.size + level.heating * 2
     )
 
 
-def _cooled(plan: Plan, level: Level) -> bool:
-    """Whether the noise of minibatches adds little enough to λ̂; otherwise the step gets shorter, or longer again."""
-    if plan.batch is None:
-        return True
+def _heated(plan: Plan, level: Level) -> float:
+    """What the noise of minibatches adds to λ̂, over the most that it may add."""
+    most = plan.policy.heated_targets * plan.target * max(level.scale, math.sqrt(max(0.0, level.variance)))
+    return level.heating / max(most, 1e-300)
+
+
+def _change_step(plan: Plan, level: Level) -> None:
+    """Make the step shorter, or longer again, so that noise adds a little less to λ̂ than it may."""
     policy, warm_up = plan.policy, level.warm_up
-    most = policy.heated_targets * plan.target * max(level.scale, math.sqrt(max(0.0, level.variance)))
-    needless = level.heating < most / 4 and warm_up.shrink < 1
-    if not needless and (level.heating <= most or warm_up.shrink <= policy.smallest_shrink):
-        return True
-    factor = min(4.0, max(0.25, most / max(1.5 * level.heating, 1e-300)))
+    factor = min(4.0, max(0.25, policy.wanted_heat / max(_heated(plan, level), 1e-300)))
     warm_up.shrink = min(1.0, max(policy.smallest_shrink, warm_up.shrink * factor))
     level.tuning = _tuned(level, plan)
-    return False
 
 
 def _measure_noise(backend: Backend, plan: Plan, level: Level, key: RandomKey) -> None:
-    """tr C from pairs of minibatches where the chains are; forgotten during warm-up, averaged while sampling."""
-    if level.phase is LevelPhase.WARM_UP:
-        level.noise, level.loss_noise, level.noise_looks = 0.0, 0.0, 0
+    """tr C from pairs of minibatches where the chains are, averaged over a window of warm-up and while sampling."""
     position, looks = backend.array(np.asarray(level.state["position"])), level.noise_looks
     names = ("noise", level.chunks)
     one, other = (
@@ -422,7 +450,10 @@ def _follow_curvature(backend: Backend, plan: Plan, level: Level, offsets: Array
             return nbeta * backend.evaluate(offsets)[1]
         return _gradient(backend, plan, level, offsets, one_batch) - gamma * offsets
 
+    before = level.curvature.largest
     spent = level.curvature.follow(slope, offsets, gamma, looks, policy.difference_share)
+    if plan.batch is not None and before > 0:  # few rows tell it to a factor of two
+        level.curvature.largest = before * (level.curvature.largest / before) ** policy.curvature_gain
     level.gradients += spent * level.chains
 
 

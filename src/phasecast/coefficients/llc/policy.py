@@ -34,9 +34,11 @@ class LLCPolicy(Policy):
     descent_steps: int = rule(200, "chosen: L-BFGS iterations from w* at most")
     fewest_descent_steps: int = rule(20, "chosen: L-BFGS iterations from w* at least")
     descent_share: float = rule(0.5, "chosen: gradients of the descent over those of a chain so far")
+    descent_time: float = rule(0.3, "chosen: share of the time limit that the descent may take")
     cold_windows: float = rule(
-        3.0, "chosen: windows of a cold chain; critically damped, it has then lost 0.997 of a slope"
+        3.0, "chosen: windows of a cold chain; critically damped, it has then lost 0.98 of a slope"
     )
+    lowest_looks: int = rule(20, "chosen: minibatches that compare the end of a cold chain with w*")
     coldness: float = rule(1e4, "a temperature of 10⁻⁴ adds 10⁻⁴ λ̂ to the lowest loss")
 
     fewest_rows: int = rule(16, "chosen: smallest minibatch")
@@ -67,6 +69,9 @@ class LLCPolicy(Policy):
     heated_share: float = rule(0.75, "0.61 to 1.04 of its bound was the bias of noisy gradients; see level.py")
     heated_width: float = rule(0.2, "what is left uncertain of that share: it is between 0.5 and 1 in theory")
     heated_targets: float = rule(3.0, "the uncertain fifth of a bound of 3 targets is 0.6 of the target")
+    wanted_heat: float = rule(0.7, "chosen: below what is allowed, because the noise is known to about a third")
+    needlessly_cool: float = rule(0.25, "chosen: a step four times longer would do; less is not worth a change")
+    far_too_hot: float = rule(4.0, "chosen: worth a shorter step before a window is over; early λ̂ is known to a factor")
     smallest_shrink: float = rule(0.02, "chosen: a step fifty times shorter means that the batch is too small")
     fewest_window_steps: int = rule(20, "chosen: steps of a window at least, so that its means have errors")
     last_windows: int = rule(3, "chosen: windows sampled at least, with the last of warm-up; enters coverage")
@@ -75,6 +80,9 @@ class LLCPolicy(Policy):
     most_halvings: int = rule(20, "chosen: a millionth of the first step; the loss is not smooth there")
     curvature_looks: int = rule(4, "chosen: power iterations at the start of a level; the direction is kept")
     curvature_updates: int = rule(2, "chosen: power iterations per chunk of warm-up")
+    curvature_gain: float = rule(
+        0.25, "chosen: weight of the last look at the curvature on minibatches, in its logarithm"
+    )
     difference_share: float = rule(0.1, "chosen: length of finite differences, in 1/√(largest curvature)")
 
     # γ by γ

@@ -54,8 +54,7 @@ def proceed(backend: Backend, plan: Plan, levels: list[Level], seed: int) -> boo
     else:
         gamma, evaluations = first_gamma(backend, plan, nbeta, own_key)
         offsets = _first_offsets(backend, plan, gamma, level_key)
-        shrink = 1.0 if plan.start is None else float(plan.start.get("shrink", 1.0))
-        level = start(backend, plan, offsets, Tuning(1.0, 1.0, 1.0, nbeta, gamma), level_key, shrink)
+        level = start(backend, plan, offsets, Tuning(1.0, 1.0, 1.0, nbeta, gamma), level_key)
         level.gradients += evaluations
         if plan.start is not None and "momentum" in level.state:
             level.state = {**level.state, "momentum": backend.array(plan.start["momentum"])}

@@ -1,0 +1,114 @@
+"""``phasecast forecast``: what strangers' files do to it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+HEADER = "step,train_acc,val_acc,val_loss\n"
+FALLING = "".join(
+    f"{step},{min(step / 100, 1)},0.05,{0.48 + 0.0021 * step if step < 200 else 0.9 - 0.00014 * (step - 200):.6f}\n"
+    for step in range(0, 2001, 20)
+)
+
+BAD = {
+    "no-such-file": (None, "no file"),
+    "empty": (b"", "empty"),
+    "no-header": (b"0,0.1,0.1,0.5\n20,0.2,0.1,0.5\n", "no header"),
+    "missing-column": (b"step,train_acc,val_acc\n0,0.1,0.1\n20,0.2,0.1\n", "no column for validation_loss"),
+    "other-columns": (b"a,b,c\n1,2,3\n", "its columns are: a, b, c"),
+    "one-row": ((HEADER + "0,0.1,0.1,0.5\n").encode(), "one row"),
+    "no-row": (HEADER.encode(), "no row"),
+    "steps-go-back": ((HEADER + "0,0.1,0.1,0.5\n40,0.2,0.1,0.5\n20,0.2,0.1,0.5\n").encode(), "go back from 40 to 20"),
+    "nan": ((HEADER + "0,0.1,0.1,0.5\n20,0.2,0.1,nan\n").encode(), "validation_loss is nan at line 3"),
+    "infinite": ((HEADER + "0,0.1,0.1,0.5\n20,0.2,0.1,inf\n").encode(), "inf at line 3"),
+    "words": ((HEADER + "0,0.1,0.1,0.5\n20,0.2,0.1,low\n").encode(), "'low' at line 3"),
+    "ragged": ((HEADER + "0,0.1,0.1\n").encode(), "3 cells"),
+    "accuracy-150": ((HEADER + "0,0.1,0.1,0.5\n20,150,0.1,0.5\n").encode(), "150"),
+    "accuracy-negative": ((HEADER + "0,0.1,-0.1,0.5\n20,0.5,0.1,0.5\n").encode(), "-0.1"),
+    "utf-16": ((HEADER + FALLING).encode("utf-16"), "UTF-16"),
+    "latin-1": (("größe," + HEADER).encode("latin-1"), "not UTF-8"),
+    "binary": (bytes(range(256)) * 64, "not"),
+    "zip": (b"PK\x03\x04\x14\x00\x00\x00" + bytes(3000), "not a text file"),
+    "one-long-line": (b"x" * 3_000_000, "not a text file"),
+    "quote": ((HEADER + '0,"0.1,0.1,0.5\n').encode(), "quotation mark"),
+    "tensorboard-scalar": (b"Wall time,Step,Value\n1.5,0,0.1\n1.6,20,0.2\n", "one scalar"),
+}
+
+
+@pytest.mark.parametrize("kind", BAD)
+def test_a_bad_file_is_one_line_and_exit_code_2(kind, command, tmp_path):
+    content, words = BAD[kind]
+    path = tmp_path / "log.csv"
+    if content is not None:
+        path.write_bytes(content)
+    code, out, err = command("forecast", path, "--json")
+    assert code == 2
+    assert out == ""
+    assert len(err.strip().splitlines()) == 1
+    assert words in err
+
+
+def test_a_folder_is_one_line_and_exit_code_2(command, tmp_path):
+    code, _, err = command("forecast", tmp_path)
+    assert code == 2
+    assert "is a folder" in err
+
+
+def test_json_has_the_promised_keys(command_json, tmp_path):
+    path = tmp_path / "log.csv"
+    path.write_text(HEADER + FALLING)
+    made = command_json("forecast", path)
+    low, high = made["interval"]
+    assert low < made["value"] < high
+    assert made["status"] == "ok"
+    assert made["tier"] == "lone log"
+    assert made["quantity"] == "val50"
+    assert made["coverage"] == 0.8
+    assert made["reasons"] == []
+
+
+def test_a_wider_coverage_is_a_wider_interval(command_json, tmp_path):
+    path = tmp_path / "log.csv"
+    path.write_text(HEADER + FALLING)
+    narrow, wide = (command_json("forecast", path, "--coverage", share)["interval"] for share in (0.5, 0.95))
+    assert wide[0] < narrow[0] < narrow[1] < wide[1]
+
+
+def test_a_refused_forecast_has_no_date_and_exit_code_3(command, tmp_path):
+    path = tmp_path / "log.csv"
+    path.write_text(HEADER + "".join(FALLING.splitlines(keepends=True)[:14]))
+    code, out, _ = command("forecast", path)
+    assert code == 3
+    assert "no forecast" in out
+    assert "not turned" in out
+
+
+def test_the_figure_is_drawn(command, tmp_path):
+    path, figure = tmp_path / "log.csv", tmp_path / "fan.svg"
+    path.write_text(HEADER + FALLING)
+    assert command("forecast", path, "--plot", figure)[0] == 0
+    assert "<svg" in figure.read_text()
+
+
+def test_a_million_rows_do_not_fill_the_memory(tmp_path):
+    path = tmp_path / "long.csv"
+    rows = np.arange(1_000_000)
+    loss = np.where(rows < 200, 0.48 + 0.0021 * rows, 0.9 - 3e-7 * (rows - 200))
+    with open(path, "w") as file:
+        file.write(HEADER)
+        file.writelines(
+            f"{step},{min(step / 100, 1)},0.05,{value:.7f}\n" for step, value in zip(rows, loss, strict=True)
+        )
+    script = (
+        "import resource, sys; from phasecast.forecasting.log import read_log; "
+        "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss; log = read_log(sys.argv[1]); "
+        "print(len(log), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)"
+    )
+    done = subprocess.run([sys.executable, "-c", script, str(path)], capture_output=True, text=True, check=True)
+    count, more = map(int, done.stdout.split())
+    assert count <= 2001
+    assert more < 20_000  # kilobytes; the file has 25,000
