@@ -144,10 +144,15 @@ def _source_path(name: str) -> Path | None:
 
 def is_installed(path: Path) -> bool:
     """Whether a file belongs to an installed package, the standard library, or phasecast itself."""
-    homes = [sysconfig.get_path(kind) for kind in ("stdlib", "platstdlib", "purelib", "platlib")]
-    homes.append(str(Path(__file__).parents[1]))
     resolved = path.resolve()
-    return "site-packages" in resolved.parts or any(resolved.is_relative_to(Path(home).resolve()) for home in homes)
+    return "site-packages" in resolved.parts or any(resolved.is_relative_to(home) for home in _homes())
+
+
+@functools.cache
+def _homes() -> tuple[Path, ...]:
+    """Where installed packages, the standard library and phasecast itself are."""
+    installed = {Path(sysconfig.get_path(kind)) for kind in ("stdlib", "platstdlib", "purelib", "platlib")}
+    return tuple(home.resolve() for home in (*installed, Path(__file__).parents[1]))
 
 
 def _imports(path: Path, name: str) -> Iterator[str]:
