@@ -135,10 +135,18 @@ def own_sources(module_name: str) -> dict[str, Path]:
 
 def _source_path(name: str) -> Path | None:
     try:
-        with _from_source():  # find_spec imports the parent packages
+        with _from_source():  # find_spec imports the parent packages: not those of an installed one, which take long
+            top, dot, _ = name.partition(".")
+            spec = importlib.util.find_spec(top)
+            if not dot or spec is None or (spec.origin and is_installed(Path(spec.origin))):
+                return _python_file(spec)
             spec = importlib.util.find_spec(name)
     except (ImportError, ValueError, AttributeError):
         return None
+    return _python_file(spec)
+
+
+def _python_file(spec: ModuleSpec | None) -> Path | None:
     return Path(spec.origin) if spec and spec.origin and spec.origin.endswith(".py") else None
 
 
