@@ -60,6 +60,7 @@ LONG_CHECKS = (
     "survey/eq-2",
 )  # each trains, solves or samples for more than ten seconds
 SMALLER = {
+    "grokking/critical-data-size": {"p": (23,)},
     "singular/table-2-estimates": {"datasets": 4, "chains": 2, "draws": 800, "warmup": 100},
 }
 """What the test changes in the setting of a check that takes minutes; it keeps the judge."""
