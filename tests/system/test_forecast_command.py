@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -221,3 +224,15 @@ def test_a_plan_outside_of_the_bank_is_refused(command):
     code, _, err = command("plan", "grokking", "--p", "97")
     assert code == 2
     assert "modulus" in err
+
+
+def test_the_commands_of_the_page_run_as_printed(command, tmp_path, monkeypatch):
+    page = (Path(__file__).parents[2] / "docs" / "forecasting.md").read_text()
+    blocks = re.findall(r"^```bash\n(.*?)^```$", page, flags=re.DOTALL | re.MULTILINE)
+    lines = [line for block in blocks for line in block.splitlines()]
+    assert len(lines) >= 10
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "log.csv").write_text(HEADER + FALLING)
+    for line in lines:
+        code, _, err = command(*shlex.split(line)[1:])
+        assert code in (0, 3), f"{line}: {err}"  # the made-up log is not of the kind that the settings say

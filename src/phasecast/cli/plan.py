@@ -65,7 +65,7 @@ def feature(
     activation: Annotated[str, Parameter(help="activation of the network")] = "gelu",
     loss: Annotated[str, Parameter(help="loss of the network")] = "pseudo-huber",
     lr: Annotated[float, Parameter(help="learning rate η")] = 0.5,
-    time: Annotated[float | None, Parameter(help="also after this many steps")] = None,
+    time: Annotated[float | None, Parameter(help="also after this many steps; inf for δ_NN, a minute or more")] = None,
     simulate: Annotated[int, Parameter(help="seeds of gradient descent, for the numbers at this d")] = 0,
     options: Common = Common(),
     # wide signature: the options of a command

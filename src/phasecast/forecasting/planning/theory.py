@@ -30,16 +30,18 @@ def plan_feature(
 ) -> Plan:
     """Examples that a network needs to find the hidden directions of a target in ``dimension`` inputs.
 
-    ``simulate`` seeds of gradient descent at nine δ give δ₅₀ and the numbers for 50% and 90% success at this d.
+    ``time`` adds δ*(t), and δ_NN at infinity, which takes a minute or more. ``simulate`` seeds of
+    gradient descent at nine δ give δ₅₀ and the numbers for 50% and 90% success at this d.
     """
     from phasecast.features import algorithmic_threshold, threshold
 
     if dimension < 2:
         raise BadInput(f"the dimension is {dimension}", "use at least 2")
     times = [("δ*(0)", 0.0, "before the first step: the curvature of the loss shows the direction from here on")]
-    if time is not None:
-        times.append((f"δ*({time:g})", time, f"after {time:g} steps"))
-    times.append(("δ_NN", math.inf, "for long training: gradient descent detects the direction from here on"))
+    if time == math.inf:
+        times.append(("δ_NN", math.inf, "for long training: gradient descent detects the direction from here on"))
+    elif time is not None:
+        times.append((f"δ*({time:g})", time, f"after {time:g} steps of gradient descent"))
     lines, first = [], math.nan
     for name, at, meaning in times:
         found = threshold(target, activation, loss, lr=lr, time=at)
