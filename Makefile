@@ -4,6 +4,8 @@ BIN := .venv/bin
 SOURCES := $(shell find src -name '*.py' -o -name '*.j2')
 INSTALL := -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 PYTEST := -m pytest -n 2 --dist worksteal -q
+# threads of two test processes on two cores would wait for each other: OpenMP's, which torch uses, by spinning
+ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 
 # Python compiles what it imports when it first does: pip would compile fourteen thousand modules, we import a quarter
 unexport PYTHONDONTWRITEBYTECODE
@@ -25,21 +27,20 @@ demo: .venv/installed
 test:
 	@$(MAKE) --no-print-directory -j 2 .venv/installed-dev .venv-bare/installed
 	@$(MAKE) --no-print-directory -j 2 types contract lint
-	$(BIN)/python $(PYTEST) -m "not slow"
+	$(ONE_THREAD) $(BIN)/python $(PYTEST) -m "not slow"
 	@$(MAKE) --no-print-directory test-bare
 
-# in random order; PHASECAST_TEST_SEED repeats one, PHASECAST_TEST_MINUTES ends it in time; one thread of BLAS per test
-# process, because threads of two processes on two cores wait for each other
+# in random order; PHASECAST_TEST_SEED repeats one, PHASECAST_TEST_MINUTES ends it in time
 test-slow: .venv/installed-dev
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python $(PYTEST) -m slow --shuffle
+	$(ONE_THREAD) $(BIN)/python $(PYTEST) -m slow --shuffle
 
 # apart from `make test`, because tracing lines costs time: Python 3.11 has no cheap way to do it
 coverage: .venv/installed-dev
-	$(BIN)/python $(PYTEST) -m "not slow" --cov --cov-report=term tests/contract tests/truth
+	$(ONE_THREAD) $(BIN)/python $(PYTEST) -m "not slow" --cov --cov-report=term tests/contract tests/truth
 
 # the wheel in a fresh environment with no extra: what a user gets from `pip install phasecast`
 test-bare: .venv-bare/installed
-	.venv-bare/bin/python $(PYTEST) -m "bare and not slow" -p no:cacheprovider -o addopts="" tests/contract tests/system
+	$(ONE_THREAD) .venv-bare/bin/python $(PYTEST) -m "bare and not slow" -p no:cacheprovider -o addopts="" tests/contract tests/system
 
 lint: .venv/installed-dev
 	$(BIN)/ruff check .

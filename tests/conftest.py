@@ -29,6 +29,12 @@ from running import (  # noqa: F401 - pytest finds its hooks here
 
 HERE = Path(__file__).parent
 STARTED: list[subprocess.Popen[str]] = []
+QUICK_TO_COMPILE = (
+    "--xla_cpu_use_fusion_emitters=false",  # the older code generator: half the time to compile
+    "--xla_cpu_parallel_codegen_split_count=1",  # two test processes use both cores already
+    "--xla_cpu_enable_concurrency_optimized_scheduler=false",
+)
+"""XLA flags of all test processes; none of them changes a bit of a result (``contract/test_same_numbers.py``)."""
 
 collect_ignore = ["reference"]  # scripts; importing them computes
 
@@ -37,6 +43,12 @@ settings.load_profile("suite")
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in a suite in the background; its processes would inherit it
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _compile_quickly() -> None:
+    """Most of what the suite costs is compilation, of programs that run once; XLA reads its flags with the first."""
+    given = os.environ.get("XLA_FLAGS", "").split()
+    os.environ["XLA_FLAGS"] = " ".join([*(flag for flag in QUICK_TO_COMPILE if flag not in given), *given])
 
 
 def _share_compiled_programs() -> None:
@@ -57,6 +69,7 @@ def _share_compiled_programs() -> None:
     os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "1e9"
 
 
+_compile_quickly()
 _share_compiled_programs()
 
 

@@ -46,7 +46,7 @@ def test_the_recipe_of_the_page_runs_sweeps_and_reports(tmp_path, command_json, 
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     found = command_json("run", "coin:RECIPE", "--set", "tosses=500")
     assert found["summary"]["verdicts"] == {"agrees": 1}
-    assert Path(command_json("report", found["run"])["report"]).exists()
+    assert Path(command_json("report", found["run"], "--allow-code")["report"]).exists()
     assert len(command_json("sweep", "coin:RECIPE", "--seeds", "2")["runs"]) == 2
 
 

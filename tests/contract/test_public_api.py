@@ -62,7 +62,7 @@ SIGNATURES = {
     "demo": "(*, store=None, quiet=False)",
     "lab.run": "(recipe, spec=None, *, store=None, checkpoint_every=None, quiet=False)",
     "lab.resume": "(run, *, store=None, checkpoint_every=None, quiet=False)",
-    "lab.load": "(run, *, store=None)",
+    "lab.load": "(run, *, store=None, allow_code=False)",
     "lab.sweep": "(recipe, fixed=None, *, grid=None, zipped=None, seeds=None, engine=None, store=None, "
     "checkpoint_every=None, quiet=False)",
     "lab.make_sweep": "(recipe, fixed=None, *, grid=None, zipped=None, seeds=None)",

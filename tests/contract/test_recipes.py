@@ -119,6 +119,14 @@ def test_it_runs_and_concludes(tiny):
     assert tiny.run.summary == json.loads(json.dumps(loaded.conclusion().summary()))
 
 
+def test_a_solved_equation_is_not_shown_as_measured(tiny):
+    """A numerical integral is a measurement of λ in one study only, whose subject are such integrals."""
+    for row in tiny.run.conclusion().rows():
+        if row.measurement and row.measurement.error_kind == "quadrature" and tiny.recipe.name != "toy-landscapes":
+            assert row.theory
+            assert not row.measured
+
+
 class _PressCtrlC:
     """Asks to stop after some chunks, but not after the last."""
 

@@ -124,7 +124,10 @@ def _experiment(claim: Claim) -> tuple[Recipe, Spec]:
 def _stored(claim: Claim, run: Run, error: str) -> StoredVerification:
     if error:
         return StoredVerification(claim, None, run.id, None, True, error)
-    status = run.folder.status()
+    try:
+        status = run.folder.status()
+    except PhasecastError as problem:
+        return StoredVerification(claim, None, run.id, None, True, str(problem))
     facts, now = status["provenance"], provenance(0)
     current = (facts["commit"], facts["versions"]["phasecast"]) == (now["commit"], now["versions"]["phasecast"])
     try:

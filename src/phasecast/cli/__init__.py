@@ -99,8 +99,10 @@ def _complain(problem: BaseException | str, code: int) -> int:
     """One line on stderr, without the frame that cyclopts draws around its errors."""
     from cyclopts import CycloptsError
 
+    from phasecast.cli.output import printable
+
     text = str(problem).strip()
     if isinstance(problem, CycloptsError):
         text = text.splitlines()[0] if text else type(problem).__name__
-    print(f"phasecast: {' '.join(text.split())}", file=sys.stderr)
+    print(f"phasecast: {printable(' '.join(text.split()))}", file=sys.stderr)
     return code

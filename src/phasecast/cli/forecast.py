@@ -76,7 +76,7 @@ def one(
 def scores(*, options: Stored = Stored()) -> int:
     """The record of all forecasts of finished runs in the store, beside simple rules."""
     from phasecast.lab import Store
-    from phasecast.lab.record import record
+    from phasecast.lab.forecasts.record import record
 
     found = record(Store.of(options.store))
     rules = ("as long again", "settings", "bank median")

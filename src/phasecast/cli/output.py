@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json as jsonlib
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
     from phasecast.core.results import Measurement
 
+_UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 EXIT_CODES = {"failed": 1, "refused": 3}
 """The exit codes of a status; every other status exits with 0."""
 
@@ -23,9 +25,15 @@ def emit(content: Mapping[str, Any], text: str, options: Common) -> None:
     """Print ``content`` as JSON if it was requested, otherwise ``text``."""
     if options.json:
         # main() sends the stdout of user code elsewhere; this is the one line that may go to the real stdout
-        print(jsonlib.dumps(content, ensure_ascii=False, allow_nan=False), file=sys.__stdout__, flush=True)
+        line = jsonlib.dumps(content, ensure_ascii=False, allow_nan=False)
+        print(printable(line), file=sys.__stdout__, flush=True)
     else:
-        print(text, flush=True)
+        print(printable(text), flush=True)
+
+
+def printable(text: str) -> str:
+    """A text without control characters and halves of surrogate pairs: names may come from somebody else's store."""
+    return _UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def emit_result(

@@ -181,7 +181,7 @@ def emit_run(run: Run, options: Computing) -> int:
 
 def _answer_lines(run: Run) -> list[str]:
     """The answers of a run as a table, the reasons of refused ones below it, and the sentence."""
-    from phasecast.lab.archive import kept
+    from phasecast.lab.forecasts.archive import kept
     from phasecast.report.forecasts import beside_forecasts
 
     rows = beside_forecasts(run.conclusion().rows(), kept(run.folder))

@@ -39,7 +39,7 @@ def ls(*, options: Stored = Stored()) -> int:
     rows = [
         {
             **{key: status.get(key) for key in keys},
-            "sentence": (status.get("summary") or {}).get("sentence", ""),
+            "sentence": (status["summary"] or {}).get("sentence", status.get("error") or ""),
         }
         for status in store.statuses()
     ]
@@ -72,6 +72,32 @@ def show(run: Annotated[str, Parameter(help="the id of a run or a sweep")], /, *
         lines += ["", status["summary"]["sentence"]]
     emit({**loaded.plain(), "spec": request["spec"], "state": status}, "\n".join(lines), options)
     return 0
+
+
+@app.command
+def check(run: Annotated[str | None, Parameter(help="the id of a run or the beginning of it")] = None, /, *,
+          all_runs: Annotated[bool, Parameter(name="--all", negative=(), help="check every run of the store")] = False,
+          options: Stored = Stored()) -> int:  # fmt: skip
+    """Read every byte of a finished run, or of all, and compare with the checksums; exit code 2 if one is damaged."""
+    from phasecast.core.errors import BadInput
+    from phasecast.lab import Run, Store
+
+    if (run is None) == (not all_runs):
+        raise BadInput("`runs check` takes one run or --all", "give the id of a run, or --all")
+    store = Store(options.store)
+    ids = [status["run"] for status in store.statuses()] if run is None else [store.find(run)]
+    rows = []
+    for one in ids:
+        try:
+            rows.append({"run": one, "state": Run(one, store).check(), "damage": None})
+        except BadInput as error:
+            rows.append({"run": one, "state": "damaged", "damage": str(error)})
+    damaged = sum(row["state"] == "damaged" for row in rows)
+    lines = [table(("run", "state"), [(row["run"], row["state"]) for row in rows])] if rows else []
+    lines += [row["damage"] for row in rows if row["damage"]]
+    lines += [f"{len(rows)} runs, {damaged} damaged"]
+    emit({"runs": rows, "damaged": damaged}, "\n".join(lines), options)
+    return 2 if damaged else 0
 
 
 @app.command
@@ -117,19 +143,25 @@ def export(run: Id, /, *, to: Annotated[
     return 0
 
 
-def report(run: str, /, *, options: Stored = Stored()) -> int:
+def report(run: str, /, *, allow_code: Annotated[bool, Parameter(negative=())] = False,
+           options: Stored = Stored()) -> int:  # fmt: skip
     """Write the page of a run or a sweep.
 
     Parameters
     ----------
     run
         the id of a run or a sweep, or the beginning of it
+    allow_code
+        import the recipe that the run names if it is not one of ours; only for stores that you trust
     """
     from phasecast.lab import Store, load
     from phasecast.report import write, write_sweep
 
     store = Store(options.store)
-    path = write_sweep(run, store) if run.startswith("sweep-") else write(load(run, store=store))
+    if run.startswith(SWEEP):
+        path = write_sweep(run, store, allow_code=allow_code)
+    else:
+        path = write(load(run, store=store, allow_code=allow_code))
     emit({"report": str(path)}, str(path), options)
     return 0
 

@@ -35,12 +35,15 @@ class Answer:
     result: a comparison, a measurement or a prediction.
     label: how people see it; may be edited freely.
     where: the parameters that tell answers of one id apart.
+    theory: whether the numbers are computed from theory only, also those in a ``Measurement`` (which has a status and a
+        numerical error): they are shown as predicted, never as measured.
     """
 
     id: str
     result: Result
     label: str = ""
     where: Mapping[str, Parameter] = field(default_factory=dict)
+    theory: bool = False
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", self.id):
@@ -70,7 +73,8 @@ class Answer:
 
     def plain(self) -> dict[str, Any]:
         """The answer for other programs."""
-        return {"id": self.id, "where": codec.plain(dict(self.where)), "label": self.shown, **self.result.plain()}
+        address = {"id": self.id, "where": codec.plain(dict(self.where)), "label": self.shown}
+        return {**address, **({"theory": True} if self.theory else {}), **self.result.plain()}
 
 
 class Answers(Sequence[Answer]):

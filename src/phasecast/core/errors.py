@@ -36,6 +36,19 @@ class StoreError(BadInput):
     """The folder of runs cannot be used: not a folder, read-only or full."""
 
 
+class DamagedRun(StoreError):
+    """The files of a finished run are not what was written; it must be computed again."""
+
+    def __init__(self, run: str, damage: str):
+        self.run, self.damage = run, damage
+        super().__init__(
+            f"run {run} is damaged: {damage}", f"remove it with `phasecast runs rm {run}` and compute it again"
+        )
+
+    def __reduce__(self):
+        return type(self), (self.run, self.damage)
+
+
 class Refused(PhasecastError):
     """The ``value`` of a refused result was requested: exit code 3."""
 

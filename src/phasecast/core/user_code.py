@@ -17,6 +17,7 @@ import importlib.util
 import sys
 import sysconfig
 from collections.abc import Iterator, Sequence
+from contextvars import ContextVar
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from pathlib import Path
 from types import CodeType, ModuleType
@@ -29,8 +30,27 @@ _loaded: dict[str, tuple[ModuleType | None, str]] = {}
 """The user's modules that were loaded here, each with the hash of its source file at that time."""
 
 
+_named_by: ContextVar[str] = ContextVar("named_by", default="")
+"""What names the code that may not be loaded here; empty where the user named it."""
+
+
+@contextlib.contextmanager
+def without_code(source: str) -> Iterator[None]:
+    """Refuse to load code inside the block: ``source``, such as a store, is data and may come from somebody else."""
+    token = _named_by.set(source)
+    try:
+        yield
+    finally:
+        _named_by.reset(token)
+
+
 def load_object(reference: str) -> Any:
     """The object that ``package.module:name`` names, from the module as it is on disk now."""
+    if source := _named_by.get():
+        raise BadInput(
+            f"{source} names the code '{reference}', which would be run",
+            "add --allow-code (allow_code=True) if you trust where it comes from",
+        )
     module_name, colon, attribute = reference.partition(":")
     if not colon or not module_name or not attribute:
         raise BadInput(f"invalid reference '{reference}'", "write package.module:name")

@@ -19,7 +19,7 @@ import numpy as np
 from phasecast.core import codec
 from phasecast.core.errors import BadInput, NewerVersion
 from phasecast.core.types import PyTree
-from phasecast.lab.files import write_atomically
+from phasecast.lab.files import read_regular, refuse_links, write_atomically
 
 FORMAT = 1  # of the file; see docs/versions.md
 KEPT = 2  # the newest may be damaged by a power cut; then the one before is used
@@ -31,6 +31,7 @@ class Damaged(Exception):
 
 def save(folder: Path, number: int, state: PyTree) -> None:
     """Write checkpoint ``number`` and remove all but the newest two."""
+    refuse_links(folder, folder=True)
     folder.mkdir(exist_ok=True)
     tree, arrays = _take_apart(state)
     kinds = [[array.dtype.str, array.shape, "F" if _is_fortran(array) else "C"] for array in arrays]
@@ -58,24 +59,28 @@ def load_newest(folder: Path) -> tuple[int, Any, list[str]]:
 
 
 def _read(path: Path) -> Any:
-    header, _, body = path.read_bytes().partition(b"\n")
+    header, _, body = read_regular(path).partition(b"\n")
     try:
         facts = json.loads(header)
         checksum = facts.pop("sha256")
         written_by = int(facts["format"])
         kinds = [(np.dtype(kind), tuple(shape), order) for kind, shape, order in facts["arrays"]]
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise Damaged("no valid header") from None
     if written_by > FORMAT:
         raise NewerVersion(f"{path.name} was written by a newer phasecast", "upgrade phasecast")
     if _checksum(facts, [memoryview(body)]) != checksum:
         raise Damaged("wrong checksum")
-    arrays, start = [], 0
-    for kind, shape, order in kinds:
-        length = kind.itemsize * math.prod(shape)
-        arrays.append(np.frombuffer(body[start : start + length], dtype=kind).reshape(shape, order=order).copy(order))
-        start += length
-    return _put_together(facts["tree"], arrays)
+    try:
+        arrays, start = [], 0
+        for kind, shape, order in kinds:
+            length = kind.itemsize * math.prod(shape)
+            piece = np.frombuffer(body[start : start + length], dtype=kind)
+            arrays.append(piece.reshape(shape, order=order).copy(order))
+            start += length
+        return _put_together(facts["tree"], arrays)
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError):
+        raise Damaged("content that does not fit its header") from None
 
 
 def _is_fortran(array: np.ndarray) -> bool:

@@ -18,10 +18,12 @@ from phasecast.core.errors import BadInput, PhasecastError, RecipeFailed, RunInt
 from phasecast.core.results import Status
 from phasecast.core.types import PyTree
 from phasecast.forecasting.result import Forecast
-from phasecast.lab import archive, checkpoint, tables
-from phasecast.lab.files import disk_errors, read_json
+from phasecast.lab import checkpoint, integrity, tables
+from phasecast.lab.files import disk_errors
+from phasecast.lab.forecasts import archive
 from phasecast.lab.provenance import provenance
 from phasecast.lab.recipe import Conclusion, Recipe
+from phasecast.lab.records import is_checkpoint
 from phasecast.lab.spec import Spec
 from phasecast.lab.store import FORMAT, RunFolder, now
 from phasecast.progress import Progress
@@ -46,8 +48,9 @@ class Driver:
         self.checkpoint_every, self.is_same = checkpoint_every, is_same
         self.start = (time.monotonic(), time.process_time())
         before: dict[str, Any] = {}
-        with contextlib.suppress(StoreError):
-            before = read_json(folder.path / "status.json")
+        folder.refuse_links()
+        with contextlib.suppress(StoreError, FileNotFoundError):
+            before = folder.read_status()
         self.status: dict[str, Any] = {
             "format": FORMAT,
             "run": folder.id,
@@ -70,6 +73,9 @@ class Driver:
         """Work from the newest checkpoint to the end; the conclusion."""
         with disk_errors(self.folder.path):
             self.number, saved, notes = checkpoint.load_newest(self.folder.checkpoints)
+        if saved is not None and not is_checkpoint(saved):
+            notes.append(f"checkpoint {self.number} is not that of a run; started from the beginning")
+            saved = None
         self.spent = (saved["wall_seconds"], saved["cpu_seconds"]) if saved else (0.0, 0.0)
         if saved:  # there may be no chunk left that would update these
             self.status |= {"done": saved.get("done", 0), "total": saved.get("total")}
@@ -156,10 +162,11 @@ class Driver:
     def _conclude(self) -> Conclusion:
         with disk_errors(self.folder.path):
             self.writer.finish()
-        conclusion = self.recipe.conclude(self.spec, tables.read(self.folder.results))
+            seal = integrity.make_seal(self.folder.results)
+        conclusion = self.recipe.conclude(self.spec, tables.read(self.folder.results, self.folder.id, seal))
         if not self.is_same():
             raise BadInput("the code or data changed while the run was computed", "run it again")
-        self.status["summary"] = conclusion.summary()
+        self.status |= {"summary": conclusion.summary(), "seal": seal}
         self._write(str(conclusion.status), durable=True)
         self.folder.log("finished", status=str(conclusion.status))
         return conclusion

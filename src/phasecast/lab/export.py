@@ -26,6 +26,7 @@ def export(run: Run, to: Path) -> list[Path]:
     if not to.absolute().parent.is_dir():
         raise BadInput(f"there is no folder {to.absolute().parent}", "create it first")
     tree = run.results().copy()
+    run.check()  # before anything is written
     tree.attrs = {**tree.attrs, "run": run.id, "spec": json.dumps(run.folder.spec(), ensure_ascii=False)}
     with disk_errors(to):
         if to.suffix == ".nc":

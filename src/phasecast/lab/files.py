@@ -1,4 +1,6 @@
-"""How are files written so that a crash leaves either the old or the new one? Beside, flushed, then renamed."""
+"""How are files of a store written and read? Written beside, flushed, then renamed, so that a crash leaves either the
+old or the new one. Read only if they are regular files: a store may come from somebody else, so links are refused, and
+pipes and devices are never waited for."""
 
 from __future__ import annotations
 
@@ -7,6 +9,7 @@ import errno
 import json
 import os
 import secrets
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +18,7 @@ from phasecast.core.errors import StoreError
 from phasecast.core.types import PyTree
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_READ = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
 _FORBIDDEN = {errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.ENAMETOOLONG}
 
 
@@ -52,11 +56,65 @@ def write_json(path: Path, tree: PyTree, *, durable: bool = False) -> None:
 def read_json(path: Path) -> Any:
     """The JSON in ``path``; a missing or damaged file is a :class:`StoreError`."""
     try:
-        return json.loads(path.read_bytes())
+        return parse_json(read_regular(path))
     except FileNotFoundError:
         raise StoreError(f"{path} is missing", "remove the run or start it again") from None
-    except (json.JSONDecodeError, UnicodeDecodeError):
+    except ValueError as error:
+        if isinstance(error, StoreError):
+            raise
         raise StoreError(f"{path} is damaged", "remove the run with `phasecast runs rm` and start it again") from None
+
+
+def parse_json(content: bytes) -> Any:
+    """The tree in a JSON text; whatever cannot have been written by us is a ValueError.
+
+    That is NaN, nesting that Python cannot follow, integers of thousands of digits, and halves of surrogate pairs,
+    which cannot be printed.
+    """
+    try:
+        tree = json.loads(content, parse_constant=_no_constant)
+        if b"\\u" in content:
+            json.dumps(tree, ensure_ascii=False).encode()
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+    return tree
+
+
+def read_regular(path: Path) -> bytes:
+    """The bytes of a regular file; a link, a pipe, a device or a folder in its place is a :class:`StoreError`."""
+    try:
+        handle = os.open(path, _READ)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENXIO):
+            raise not_regular(path) from None
+        raise StoreError(f"{path} cannot be read ({error.strerror})", "check its permissions") from None
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise not_regular(path)
+    with open(handle, "rb", buffering=0) as file:
+        return file.readall()
+
+
+def not_regular(path: Path) -> StoreError:
+    """The error for a link or a special file in a store."""
+    kind = "a symbolic link" if path.is_symlink() else "not a regular file"
+    return StoreError(f"{path} is {kind}", "a store holds plain files and folders only: remove it")
+
+
+def refuse_links(path: Path, *, folder: bool) -> None:
+    """Refuse a link or a special file at ``path``; nothing there is fine."""
+    try:
+        mode = os.lstat(path).st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    if not (stat.S_ISDIR(mode) if folder else stat.S_ISREG(mode)):
+        raise not_regular(path)
+
+
+def _no_constant(word: str) -> None:
+    raise ValueError(f"{word} is not JSON")
 
 
 @contextlib.contextmanager

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 from phasecast.core import codec, user_code
 from phasecast.core.answers import Answer, Answers
 from phasecast.core.errors import BadInput, unknown
-from phasecast.core.results import Comparison, Measurement, Prediction, Status, show
+from phasecast.core.results import Comparison, Measurement, Prediction, Status, Verdict, show
 from phasecast.lab import fingerprint
 from phasecast.lab.spec import Spec
 from phasecast.lab.tables import Rows, Table
@@ -64,6 +64,8 @@ class Row:
     measurement: Measurement | None
     address: tuple[object, ...]
     """Id and parameters of the answer: what is the same quantity in several runs."""
+    theory: bool = False
+    """Whether all its numbers are computed from theory: then nothing was measured."""
 
     @classmethod
     def of(cls, answer: Answer) -> Row:
@@ -71,15 +73,20 @@ class Row:
         compared = result if isinstance(result, Comparison) else None
         largest = compared.largest_distance if compared else math.nan
         distance = "" if math.isnan(largest) else "0.0" if abs(largest) < 0.05 else f"{largest:+.1f}".replace("-", "−")
+        predicted = prediction.words() if prediction else ""
+        measured = show(measurement.estimate, measurement.error) if measurement else ""
+        if answer.theory and measurement:
+            predicted, measured = f"{predicted}; solved: {measured}" if prediction else measured, ""
         return cls(
             answer.shown,
-            predicted=prediction.words() if prediction else "",
-            measured=show(measurement.estimate, measurement.error) if measurement else "",
+            predicted=predicted,
+            measured=measured,
             verdict=str(compared.verdict) if compared else str(measurement.status) if measurement else "",
             distance=distance,
             prediction=prediction,
             measurement=measurement,
             address=answer.address,
+            theory=answer.theory,
         )
 
 
@@ -106,9 +113,21 @@ class Conclusion:
 
     @property
     def status(self) -> Status:
-        """Refused where a measurement is, a warning where one is, else ok."""
+        """Refused where a measurement is; a warning where one is or a comparison differs, else ok."""
         statuses = {row.measurement.status for row in self.rows() if row.measurement}
+        if self.differing:
+            statuses.add(Status.WARNING)
         return next((status for status in (Status.REFUSED, Status.WARNING) if status in statuses), Status.OK)
+
+    @property
+    def differing(self) -> int:
+        """How many comparisons differ."""
+        return sum(comparison.verdict is Verdict.DIFFERS for comparison in self.answers.comparisons())
+
+    @property
+    def caution(self) -> str:
+        """A sentence about comparisons that differ; empty where none does."""
+        return f"{self.differing} of {len(self.answers.comparisons())} comparisons differ." if self.differing else ""
 
     def rows(self) -> list[Row]:
         """The answers as rows of a table."""

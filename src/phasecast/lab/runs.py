@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from phasecast.core.errors import BadInput, StoreError
-from phasecast.lab import tables
+from phasecast.core.errors import BadInput, DamagedRun, StoreError
+from phasecast.core.user_code import without_code
+from phasecast.lab import integrity, tables
 from phasecast.lab.driver import Driver
-from phasecast.lab.files import disk_errors, read_json, write_json
+from phasecast.lab.files import disk_errors, write_json
 from phasecast.lab.recipe import Conclusion, Recipe, find_recipe
 from phasecast.lab.spec import Spec, check_version, make_spec
 from phasecast.lab.store import FINISHED, FORMAT, RunFolder, Store, run_id
@@ -26,11 +27,17 @@ class Run:
     """A run in a store.
 
     ``computed`` is the conclusion of a run that this process has just computed, so that it is not worked out twice.
+    A store is data: unless ``allow_code``, a recipe that the run names as ``package.module:RECIPE`` is not imported.
     """
 
     id: str
     store: Store
     computed: Conclusion | None = field(default=None, repr=False, compare=False)
+    allow_code: bool = field(default=False, repr=False, compare=False)
+
+    def trusted(self) -> AbstractContextManager[None]:
+        """What its recipe may do inside the block: load the user's code only if that is allowed."""
+        return nullcontext() if self.allow_code else without_code(f"run {self.id}")
 
     @property
     def folder(self) -> RunFolder:
@@ -44,7 +51,7 @@ class Run:
     @property
     def exists(self) -> bool:
         """Whether the store has this run, finished or not."""
-        return (self.path / "status.json").is_file()
+        return self.folder.exists
 
     @property
     def status(self) -> str:
@@ -54,8 +61,13 @@ class Run:
     @property
     def recipe(self) -> Recipe:
         """The recipe, if its version is still the one that made this run."""
-        request = self.folder.spec()
-        recipe = find_recipe(request["recipe"])
+        request = self.folder.read_spec()
+        try:
+            with self.trusted():
+                recipe = find_recipe(request["recipe"])
+        except BadInput:
+            self.folder.spec()  # if that is damaged, it is the cause
+            raise
         check_version(f"run {self.id} of recipe '{recipe.name}'", request["recipe_version"], recipe.version)
         if request["recipe_version"] < recipe.version:
             raise BadInput(
@@ -63,12 +75,15 @@ class Run:
                 f"{recipe.version}",
                 "run it again",
             )
+        self.folder.spec()
         return recipe
 
     @property
     def spec(self) -> Spec:
         """The spec of the run."""
-        return make_spec(self.recipe.spec, self.folder.spec()["spec"])
+        recipe = self.recipe
+        with self.trusted():
+            return make_spec(recipe.spec, self.folder.spec()["spec"])
 
     @property
     def summary(self) -> dict[str, Any]:
@@ -77,13 +92,44 @@ class Run:
 
     def results(self) -> xr.DataTree:
         """The arrays, as an xarray DataTree."""
-        if self.status not in FINISHED:
-            raise BadInput(f"{self.id} is {self.status}", f"finish it with `phasecast runs resume {self.id}`")
-        return tables.read(self.folder.results)
+        status = self.folder.status()
+        if status["status"] not in FINISHED:
+            raise BadInput(f"{self.id} is {status['status']}", f"finish it with `phasecast runs resume {self.id}`")
+        return tables.read(self.folder.results, self.id, self._seal(status))
+
+    def check(self) -> str:
+        """Read every byte of a finished run: ``sound``, ``not sealed`` by the release that made it, or ``unfinished``.
+
+        A damaged run is a :class:`~phasecast.core.errors.DamagedRun`.
+        """
+        status = self.folder.status()
+        self.folder.spec()
+        if status["status"] not in FINISHED:
+            return "unfinished"
+        seal = self._seal(status)
+        tables.read(self.folder.results, self.id, seal)
+        for path, node in integrity.scan(self.folder.results).items():
+            for chunk in integrity.damaged_chunks(self.folder.results, node):
+                raise DamagedRun(self.id, f"results.zarr/{chunk} in {path} does not have its checksum")
+        return "not sealed" if seal is None else "sound"
+
+    def _seal(self, status: Mapping[str, Any]) -> dict[str, Any] | None:
+        """The seal in a status; results with checksums whose status has none are damaged."""
+        if status.get("seal") is None and self.folder.results.is_dir():
+            try:
+                if any(node.has_checksums() for node in integrity.scan(self.folder.results).values()):
+                    raise DamagedRun(self.id, "its status.json lost its seal")
+            except integrity.Unsound as damage:
+                raise DamagedRun(self.id, str(damage)) from None
+        return status.get("seal")
 
     def conclusion(self) -> Conclusion:
         """What the results say, computed from the stored arrays."""
-        return self.computed or self.recipe.conclude(self.spec, self.results())
+        if self.computed is not None:
+            return self.computed
+        recipe, spec, results = self.recipe, self.spec, self.results()
+        with self.trusted():
+            return recipe.conclude(spec, results)
 
     def plain(self) -> dict[str, Any]:
         """``{"run", "path", "status", "summary"}``."""
@@ -131,8 +177,9 @@ def resume(
     place = Store.of(store)
     folder = place.folder(place.find(run))
     if folder.status()["status"] in FINISHED:
-        return Run(folder.id, place)
-    recipe, spec = Run(folder.id, place).recipe, Run(folder.id, place).spec
+        return Run(folder.id, place, allow_code=True)
+    known = Run(folder.id, place, allow_code=True)
+    recipe, spec = known.recipe, known.spec
     if identify(recipe, spec) != folder.id:
         raise BadInput(
             f"the recipe, code or data behind {folder.id} changed since it was started",
@@ -142,10 +189,15 @@ def resume(
         return execute(recipe, spec, place, progress=progress, checkpoint_every=checkpoint_every)
 
 
-def load(run: str, *, store: Store | str | Path | None = None) -> Run:
-    """A run of the store, by its id or the beginning of it."""
+def load(run: str, *, store: Store | str | Path | None = None, allow_code: bool = False) -> Run:
+    """A run of the store, by its id or the beginning of it.
+
+    Parameters
+    ----------
+    allow_code: import the recipe that the run names if it is not one of ours; only for stores that you trust.
+    """
     place = Store.of(store)
-    return Run(place.find(run), place)
+    return Run(place.find(run), place, allow_code=allow_code)
 
 
 def identify(recipe: Recipe, spec: Spec) -> str:
@@ -168,7 +220,7 @@ def execute(
     identity, request = _request(recipe, spec)
     folder = store.folder(identity)
     if _finished(folder):  # also in a store that can only be read
-        return Run(identity, store)
+        return Run(identity, store, allow_code=True)
     store.prepare()
     with disk_errors(store.path):
         folder.path.mkdir(exist_ok=True)
@@ -178,7 +230,7 @@ def execute(
 
     with folder.lock(on_wait=waiting):
         if _finished(folder):
-            return Run(identity, store)
+            return Run(identity, store, allow_code=True)
 
         def is_same() -> bool:
             return not request["contents"] or identify(recipe, spec) == identity
@@ -188,7 +240,7 @@ def execute(
         with disk_errors(folder.path):
             write_json(folder.path / "spec.json", request)
         computed = Driver(recipe, spec, folder, progress, checkpoint_every, is_same).drive()
-    return Run(identity, store, computed)
+    return Run(identity, store, computed, allow_code=True)
 
 
 def _request(recipe: Recipe, spec: Spec) -> tuple[str, dict[str, Any]]:
@@ -201,6 +253,17 @@ def _request(recipe: Recipe, spec: Spec) -> tuple[str, dict[str, Any]]:
 
 
 def _finished(folder: RunFolder) -> bool:
-    with contextlib.suppress(StoreError):
-        return read_json(folder.path / "status.json")["status"] in FINISHED
-    return False
+    """Whether a run is finished and sound; one whose status cannot be read is computed on from its last checkpoint."""
+    folder.refuse_links()
+    try:
+        status = folder.read_status()
+    except DamagedRun:
+        raise
+    except (StoreError, FileNotFoundError):
+        return False
+    if status["status"] in FINISHED and (seal := status.get("seal")) is not None:
+        try:
+            integrity.compare(folder.results, seal)
+        except integrity.Unsound as damage:
+            raise DamagedRun(folder.id, str(damage)) from None
+    return status["status"] in FINISHED

@@ -2,7 +2,8 @@
 
 A run folder holds ``spec.json``, ``status.json``, ``log.jsonl``, ``checkpoint/``, ``results.zarr``,
 ``figures/`` and ``report.html``, and a ``lock`` that the computing process holds and the kernel frees when that
-process dies. Listing runs reads only the status files.
+process dies. Listing runs reads only the status files. A store may come from somebody else: ids are checked, links and
+special files are refused.
 """
 
 from __future__ import annotations
@@ -19,15 +20,24 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from phasecast.core.errors import BadInput, NewerVersion, StoreError, unknown
+from phasecast.core.errors import BadInput, DamagedRun, NewerVersion, StoreError, unknown
 from phasecast.core.results import Status
-from phasecast.lab.files import disk_errors, read_json, write_json
+from phasecast.lab.files import (
+    disk_errors,
+    parse_json,
+    read_json,
+    read_regular,
+    refuse_links,
+    write_atomically,
+    write_json,
+)
+from phasecast.lab.records import FORMAT, ID, SpecRecord, StatusRecord, StoreRecord, check_id, check_record
 
-FORMAT = 1  # of the files of a run; see docs/versions.md
 MARKER = "store.json"
 VARIABLE = "PHASECAST_STORE"
 DEFAULT = "phasecast-runs"
 FINISHED = tuple(str(status) for status in Status)
+_DIGEST = b',\n  "digest": '  # the last entry of a sealed status.json; the digest is of everything before it
 
 
 class Store:
@@ -35,17 +45,14 @@ class Store:
 
     def __init__(self, path: str | Path | None = None):
         self.path = Path(path or os.environ.get(VARIABLE) or DEFAULT).absolute()
+        if "\0" in str(self.path):
+            raise BadInput("the path of the store has a null character", "give a folder with --store")
         with disk_errors(self.path):
             exists = self.path.exists()
         if exists and not self.path.is_dir():
             raise StoreError(f"the store {self.path} is a file", "give a folder with --store")
-        if (self.path / MARKER).exists():
-            written = read_json(self.path / MARKER).get("format")
-            if not isinstance(written, int) or written > FORMAT:
-                raise NewerVersion(
-                    f"the store {self.path} has format {written}, this phasecast knows {FORMAT}",
-                    "upgrade phasecast",
-                )
+        if os.path.lexists(self.path / MARKER):
+            check_record(StoreRecord, read_json(self.path / MARKER), self.path / MARKER)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Store) and other.path == self.path
@@ -73,30 +80,30 @@ class Store:
 
     def folder(self, run: str) -> RunFolder:
         """The folder of a run, whether it exists or not."""
-        return RunFolder(self.path / run)
+        return RunFolder(self.path / check_id(run))
 
     def statuses(self) -> Iterator[dict[str, Any]]:
-        """The status of every run, oldest first; folders without a readable status are skipped."""
+        """The status of every run, oldest first; of a damaged one the run, the status ``damaged`` and the error."""
         statuses = []
         with contextlib.suppress(FileNotFoundError), os.scandir(self.path) as entries:
             for entry in entries:
-                if entry.name.startswith("."):  # left by a killed removal
+                if not re.fullmatch(ID, entry.name):  # among others what a killed removal left
                     continue
-                with contextlib.suppress(OSError, ValueError), open(f"{entry.path}/status.json", "rb") as file:
-                    status = json.loads(file.read())
-                    if isinstance(status, dict) and status.get("run") == entry.name:
-                        statuses.append(status)
-        for status in sorted(statuses, key=lambda status: (str(status.get("created")), status["run"])):
-            try:
-                yield _as_it_is(status, self.path)
-            except NewerVersion:
-                yield {**status, "status": "newer"}
+                try:
+                    statuses.append(RunFolder(Path(entry.path)).read_status())
+                except FileNotFoundError:  # not a run
+                    continue
+                except NewerVersion as error:
+                    statuses.append(_unreadable(entry.name, "newer", error))
+                except StoreError as error:
+                    if os.path.lexists(f"{entry.path}/status.json"):
+                        statuses.append(_unreadable(entry.name, "damaged", error))
+        for status in sorted(statuses, key=lambda status: (str(status["created"]), status["run"])):
+            yield _as_it_is(status, self.path)
 
     def find(self, text: str) -> str:
         """The full id of a run, from its beginning or the beginning of its hash."""
-        if not re.fullmatch(r"[\w.-]+", text):
-            raise BadInput(f"'{text}' is not the id of a run", "see `phasecast runs ls`")
-        if (self.path / text / "status.json").is_file():
+        if self.folder(text).exists:
             return text
         ids = self._ids()
         near = [run for run in ids if run.startswith(text) or run.rpartition("-")[2].startswith(text)]
@@ -117,6 +124,8 @@ class Store:
     def remove(self, run: str) -> None:
         """Delete a run that no process is computing."""
         folder = self.folder(run)
+        if folder.path.is_symlink() or (folder.path / "lock").is_symlink():
+            raise StoreError(f"{folder.path} holds a symbolic link", "remove it with `rm`; what it leads to stays")
         with folder.lock(wait=False) as mine:
             if not mine:
                 raise BadInput(f"{run} is being computed by another process", "stop it first")
@@ -128,8 +137,8 @@ class Store:
 
     def _ids(self) -> list[str]:
         with contextlib.suppress(FileNotFoundError):
-            entries = [entry for entry in self.path.iterdir() if not entry.name.startswith(".")]
-            return sorted(entry.name for entry in entries if (entry / "status.json").is_file())
+            names = [entry.name for entry in self.path.iterdir() if re.fullmatch(ID, entry.name)]
+            return sorted(name for name in names if self.folder(name).exists)
         return []
 
 
@@ -144,21 +153,68 @@ class RunFolder:
         self.figures = path / "figures"
         self.report = path / "report.html"
 
+    @property
+    def exists(self) -> bool:
+        """Whether there is a status, readable or not."""
+        return os.path.lexists(self.path / "status.json")
+
+    def refuse_links(self) -> None:
+        """Refuse a run whose folder, or one of the files and folders in it, is a link or a special file."""
+        refuse_links(self.path, folder=True)
+        for name in ("checkpoint", "figures", "results.zarr"):
+            refuse_links(self.path / name, folder=True)
+        for name in ("spec.json", "status.json", "log.jsonl", "forecasts.jsonl", "lock", "report.html"):
+            refuse_links(self.path / name, folder=False)
+
     def status(self) -> dict[str, Any]:
         """The content of ``status.json``; a run that is marked running but whose process died is interrupted."""
-        return _as_it_is(read_json(self.path / "status.json"), self.path.parent)
+        self.refuse_links()
+        try:
+            return _as_it_is(self.read_status(), self.path.parent)
+        except FileNotFoundError:
+            raise StoreError(f"{self.path / 'status.json'} is missing", "remove the run or start it again") from None
+
+    def read_status(self) -> dict[str, Any]:
+        """The content of ``status.json`` as it stands there, if it is sound."""
+        path = self.path / "status.json"
+        refuse_links(self.path, folder=True)
+        content = read_regular(path)
+        try:
+            parsed = parse_json(content)
+        except ValueError:
+            parsed = None
+        status = check_record(StatusRecord, parsed, path)
+        if status["run"] != self.id:
+            raise StoreError(f"{path} is that of another run, {status['run']}", "remove the folder")
+        if status["status"] in FINISHED:
+            _check_digest(status, content)
+        return status
 
     def spec(self) -> dict[str, Any]:
-        """The content of ``spec.json``."""
-        return _readable(read_json(self.path / "spec.json"), self.id)
+        """The content of ``spec.json``, which must be what the id of the run is a hash of."""
+        request = self.read_spec()
+        if run_id(request["recipe"], request["recipe_version"], request["spec"], request["contents"]) != self.id:
+            raise DamagedRun(self.id, "its spec.json changed")
+        return request
+
+    def read_spec(self) -> dict[str, Any]:
+        """The content of ``spec.json`` as it stands there."""
+        self.refuse_links()
+        return check_record(SpecRecord, read_json(self.path / "spec.json"), self.path / "spec.json")
 
     def write_status(self, status: dict[str, Any], *, durable: bool = False) -> None:
+        """Replace ``status.json``; that of a run with a seal ends in the digest of everything before it."""
         with disk_errors(self.path):
-            write_json(self.path / "status.json", {**status, "updated": now()}, durable=durable)
+            content = json.dumps({**status, "updated": now()}, indent=2, ensure_ascii=False, allow_nan=False).encode()
+            if "seal" in status:
+                content = content.removesuffix(b"\n}")
+                content += _DIGEST + f'"{hashlib.sha256(content).hexdigest()}"\n}}'.encode()
+            write_atomically(self.path / "status.json", content, b"\n", durable=durable)
 
     def log(self, event: str, **facts: Any) -> None:
         """Append one line to ``log.jsonl``."""
         line = json.dumps({"time": now(), "event": event, "pid": os.getpid(), **facts}, ensure_ascii=False)
+        refuse_links(self.path / "log.jsonl", folder=False)
         with disk_errors(self.path), open(self.path / "log.jsonl", "a", encoding="utf-8") as file:
             file.write(line + "\n")
 
@@ -166,16 +222,17 @@ class RunFolder:
         """The lines of ``log.jsonl``, without one that a crash cut short."""
         events = []
         with contextlib.suppress(FileNotFoundError):
-            for line in (self.path / "log.jsonl").read_text(encoding="utf-8").splitlines():
-                with contextlib.suppress(json.JSONDecodeError):
+            for line in read_regular(self.path / "log.jsonl").splitlines():
+                with contextlib.suppress(ValueError, RecursionError):
                     events.append(json.loads(line))
-        return events
+        return [event for event in events if isinstance(event, dict)]
 
     @contextlib.contextmanager
     def lock(self, *, wait: bool = True, on_wait: Callable[[], None] | None = None) -> Iterator[bool]:
         """Hold the lock of this run; yields False if another process holds it and ``wait`` is off."""
         from filelock import FileLock, Timeout
 
+        refuse_links(self.path / "lock", folder=False)
         with disk_errors(self.path):
             lock = FileLock(self.path / "lock", thread_local=False)
             announced = False
@@ -214,18 +271,28 @@ def now() -> str:
 
 
 def _as_it_is(status: dict[str, Any], store: Path) -> dict[str, Any]:
-    if _readable(status, status.get("run")).get("status") != "running":
+    if status["status"] != "running":
         return status
+    folder = RunFolder(store / status["run"])
     try:
-        with RunFolder(store / str(status.get("run"))).lock(wait=False) as free:
+        with folder.lock(wait=False) as free:
             if free:  # it may have finished since its status was read
-                status = read_json(store / status["run"] / "status.json")
+                status = folder.read_status()
             return {**status, "status": "interrupted"} if free and status["status"] == "running" else status
     except (StoreError, OSError):  # nobody can be running in a store that cannot be written
         return {**status, "status": "interrupted"}
 
 
-def _readable(content: dict[str, Any], run: str | None) -> dict[str, Any]:
-    if content.get("format", 0) > FORMAT:
-        raise NewerVersion(f"run {run} was written by a newer phasecast", "upgrade phasecast")
-    return content
+def _unreadable(run: str, word: str, error: BadInput) -> dict[str, Any]:
+    nothing = {"recipe": "", "done": 0, "total": None, "created": "", "updated": "", "summary": None}
+    return {**nothing, "run": run, "status": word, "error": str(error)}
+
+
+def _check_digest(status: dict[str, Any], content: bytes) -> None:
+    """Check a finished status against its digest; without one, against the fields that earlier releases wrote."""
+    if "digest" in status:
+        before, mark, _ = content.rpartition(_DIGEST)
+        if not mark or hashlib.sha256(before).hexdigest() != status["digest"]:
+            raise DamagedRun(status["run"], "its status.json changed")
+    elif "seal" in status or not set(status) <= set(StatusRecord.model_fields):
+        raise DamagedRun(status["run"], "its status.json lost its digest")

@@ -28,11 +28,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from phasecast.core.errors import BadInput, unknown
+from phasecast.core.errors import BadInput, StoreError, unknown
 from phasecast.lab.engines import Engine, Outcome, RunTask
 from phasecast.lab.engines.local import LocalEngine
-from phasecast.lab.files import disk_errors, read_json, write_json
+from phasecast.lab.files import disk_errors, read_json, refuse_links, write_json
 from phasecast.lab.recipe import Recipe, find_recipe
+from phasecast.lab.records import SweepRecord, check_id, check_record
 from phasecast.lab.runs import Run, identify
 from phasecast.lab.spec import Spec, check_fields, check_version, make_spec, read_toml
 from phasecast.lab.store import FINISHED, Store
@@ -174,7 +175,7 @@ def sweep(  # wide signature: the fields of a sweep beside those of run(), both 
             varied = {name: outcome.task.spec[name] for name in planned.varied}
             errors.append(f"{varied}: {outcome.error}")
         else:
-            runs.append(Run(outcome.run, place))
+            runs.append(Run(outcome.run, place, allow_code=True))
     return Swept(identity, place, tuple(runs), tuple(errors))
 
 
@@ -212,7 +213,7 @@ def _remember(sweep: Sweep, store: Store) -> str:
     digest = hashlib.sha256(json.dumps(runs).encode()).hexdigest()[:12]
     identity = f"sweep-{digest}"
     store.prepare()
-    folder = store.path / FOLDER / identity
+    folder = _folder(identity, store)
     with disk_errors(store.path):
         folder.mkdir(parents=True, exist_ok=True)
         write_json(
@@ -222,12 +223,15 @@ def _remember(sweep: Sweep, store: Store) -> str:
     return identity
 
 
-def recall(identity: str, store: Store) -> tuple[dict[str, Any], list[Run]]:
+def recall(identity: str, store: Store, *, allow_code: bool = False) -> tuple[dict[str, Any], list[Run]]:
     """A stored sweep by its id or the beginning of it: the content of ``sweep.json``, and its runs."""
     name = find_sweep(identity, store)
-    facts = read_json(store.path / FOLDER / name / "sweep.json")
-    check_version(f"sweep {name}", facts.get("format"), FORMAT)
-    return facts, [Run(run, store) for run in facts["runs"]]
+    path = _folder(name, store) / "sweep.json"
+    facts = check_record(SweepRecord, read_json(path), path)
+    check_version(f"sweep {name}", facts["format"], FORMAT)
+    if facts["sweep"] != name:
+        raise StoreError(f"{path} is that of another sweep, {facts['sweep']}", "remove the folder")
+    return facts, [Run(run, store, allow_code=allow_code) for run in facts["runs"]]
 
 
 def find_sweep(identity: str, store: Store) -> str:
@@ -245,7 +249,7 @@ def list_sweeps(store: Store) -> list[dict[str, Any]]:
     for name in _names(store):
         with contextlib.suppress(BadInput):  # a damaged or newer file does not stop the list
             facts, runs = recall(name, store)
-            finished = sum(run.exists and run.status in FINISHED for run in runs)
+            finished = sum(_is_finished(run) for run in runs)
             rows.append(
                 {
                     "sweep": name,
@@ -258,14 +262,29 @@ def list_sweeps(store: Store) -> list[dict[str, Any]]:
     return rows
 
 
+def _is_finished(run: Run) -> bool:
+    with contextlib.suppress(BadInput):  # a damaged run is not
+        return run.exists and run.status in FINISHED
+    return False
+
+
 def remove_sweep(identity: str, store: Store) -> None:
     """Delete the record and the page of a sweep; its runs stay."""
-    folder = store.path / FOLDER / find_sweep(identity, store)
+    folder = _folder(find_sweep(identity, store), store)
     with disk_errors(folder):
         shutil.rmtree(folder)
 
 
+def _folder(identity: str, store: Store) -> Path:
+    """The folder of a sweep; links in its place are refused."""
+    folder = store.path / FOLDER / check_id(identity)
+    for place in (folder.parent, folder, folder / "figures"):
+        refuse_links(place, folder=True)
+    return folder
+
+
 def _names(store: Store) -> list[str]:
+    refuse_links(store.path / FOLDER, folder=True)
     return sorted(path.parent.name for path in (store.path / FOLDER).glob("sweep-*/sweep.json"))
 
 

@@ -3,7 +3,8 @@
 A recipe lays out one :class:`Table` per node of the tree. Rows are written when they fill a whole zarr chunk; the
 others wait in memory and in the checkpoint. So rows that a checkpoint counts are never rewritten, and after a crash the
 table is cut back to the checkpoint and continues with the same rows in the same places. We write with zarr itself,
-because appending through xarray rewrites the coordinates each time.
+because appending through xarray rewrites the coordinates each time. Every chunk ends in a checksum, also one that holds
+nothing but zeros, so that a missing one is noticed.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from phasecast.core.errors import PhasecastError
+from phasecast.core.errors import DamagedRun, PhasecastError, StoreError
+from phasecast.lab import integrity
+from phasecast.lab.files import refuse_links
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -67,16 +70,26 @@ class ResultsWriter:
         import zarr
 
         self._layout, self._path = layout, path
+        refuse_links(path, folder=True)
         if resume is None:
             shutil.rmtree(path, ignore_errors=True)
-        self._root = zarr.open_group(path, mode="a")
-        self._written = {name: int(resume["written"][name]) if resume else 0 for name in layout}
-        waiting = resume["waiting"] if resume else {}
-        self._waiting: dict[str, dict[str, np.ndarray]] = {
-            name: {variable: column.astype(layout[name].dtype(variable)) for variable, column in columns.items()}
-            for name, columns in waiting.items()
-        }
-        self._cut_back()
+        elif path.is_dir():
+            integrity.scan(path)  # a link in it would lead the writer elsewhere
+        try:
+            self._root = zarr.open_group(path, mode="a")
+            self._written = {name: int(resume["written"][name]) if resume else 0 for name in layout}
+            waiting = resume["waiting"] if resume else {}
+            self._waiting: dict[str, dict[str, np.ndarray]] = {
+                name: {variable: column.astype(layout[name].dtype(variable)) for variable, column in columns.items()}
+                for name, columns in waiting.items()
+            }
+            self._cut_back()
+        except (LostRows, StoreError, OSError):
+            raise
+        except Exception as error:
+            if resume is None:
+                raise
+            raise LostRows(f"results.zarr cannot be continued ({type(error).__name__})") from error
 
     def append(self, rows: Rows) -> None:
         """Append rows, all variables of a table together; write those that fill whole chunks."""
@@ -100,10 +113,11 @@ class ResultsWriter:
         """Write the remaining rows as a last, shorter chunk; a table without rows is created too."""
         for name, columns in self._waiting.items():
             self._write(name, len(next(iter(columns.values()))))
-        for name, table in self._layout.items():
-            for variable, dimensions in table.variables.items():
-                sizes = [len(table.coordinates.get(dimension, ())) for dimension in dimensions]
-                self._array(name, variable, np.empty((0, *sizes), table.dtype(variable)))
+        with _every_chunk():
+            for name, table in self._layout.items():
+                for variable, dimensions in table.variables.items():
+                    sizes = [len(table.coordinates.get(dimension, ())) for dimension in dimensions]
+                    self._array(name, variable, np.empty((0, *sizes), table.dtype(variable)))
 
     def state(self) -> dict[str, Any]:
         """What a checkpoint needs: the number of rows on disk, and the rows that wait in memory."""
@@ -117,11 +131,12 @@ class ResultsWriter:
         if count == 0:
             return
         start = self._written[name]
-        for variable, column in self._waiting[name].items():
-            array = self._array(name, variable, column)
-            array.resize((start + count, *column.shape[1:]))
-            array[start : start + count] = column[:count]
-            self._waiting[name][variable] = column[count:]
+        with _every_chunk():
+            for variable, column in self._waiting[name].items():
+                array = self._array(name, variable, column)
+                array.resize((start + count, *column.shape[1:]))
+                array[start : start + count] = column[:count]
+                self._waiting[name][variable] = column[count:]
         self._written[name] = start + count
 
     def _array(self, name: str, variable: str, like: np.ndarray) -> Any:
@@ -130,7 +145,9 @@ class ResultsWriter:
         group = self._root.require_group(name)
         for dimension, labels in table.coordinates.items():
             if dimension not in group:
-                group.create_array(dimension, data=_labels(labels), dimension_names=(dimension,))
+                group.create_array(
+                    dimension, data=_labels(labels), dimension_names=(dimension,), compressors=_compressors()
+                )
         if variable in group:
             return group[variable]
         dimensions = (table.grows, *table.variables[variable])
@@ -140,6 +157,7 @@ class ResultsWriter:
             chunks=(table.rows_per_chunk, *(max(size, 1) for size in like.shape[1:])),
             dtype=like.dtype,
             dimension_names=dimensions,
+            compressors=_compressors(),
         )
         if variable in table.meanings:
             array.attrs["long_name"] = table.meanings[variable]
@@ -164,13 +182,48 @@ class ResultsWriter:
                 if array.shape[0] < self._written[name]:
                     raise LostRows(f"{name}/{variable} has {array.shape[0]} of {self._written[name]} rows")
                 array.resize((self._written[name], *array.shape[1:]))
+            for child, array in self._root[name].arrays():  # pyright: ignore[reportAttributeAccessIssue]
+                try:
+                    integrity.check_rows(self._path, f"{name}/{child}", array.nchunks)
+                except integrity.Unsound as loss:
+                    raise LostRows(str(loss)) from None
 
 
-def read(path: Path) -> xr.DataTree:
-    """The results as a DataTree, loaded from disk as they are used."""
+def read(path: Path, run: str = "", seal: Mapping[str, Mapping[str, Any]] | None = None) -> xr.DataTree:
+    """The results of a run as a DataTree.
+
+    With the seal of a finished run they are checked now, and chunk by chunk as they are loaded. Those of earlier
+    releases have no checksums and are loaded at once, so that what cannot be decoded is noticed here.
+    """
     import xarray as xr
 
-    return xr.open_datatree(path, engine="zarr", consolidated=False)
+    run = run or path.parent.name
+    try:
+        nodes = integrity.scan(path) if seal is None else integrity.compare(path, seal)
+        checked = {name: node.has_checksums() for name, node in nodes.items()}
+        tree = xr.open_datatree(integrity.open_checked(path, run, checked), engine="zarr", consolidated=False)
+        return tree if seal is not None else tree.load()
+    except integrity.Unsound as damage:
+        raise DamagedRun(run, str(damage)) from None
+    except FileNotFoundError:
+        raise DamagedRun(run, "results.zarr is missing") from None
+    except (StoreError, OSError):
+        raise
+    except Exception as error:
+        raise DamagedRun(run, f"results.zarr cannot be read ({type(error).__name__}: {error})") from error
+
+
+def _compressors() -> tuple[Any, ...]:
+    from zarr.codecs import Crc32cCodec, ZstdCodec
+
+    return ZstdCodec(level=0), Crc32cCodec()
+
+
+def _every_chunk() -> Any:
+    """Write chunks of zeros too; zarr leaves them out otherwise."""
+    import zarr
+
+    return zarr.config.set({"array.write_empty_chunks": True})
 
 
 def _column(name: str, table: Table, variable: str, column: ArrayLike) -> np.ndarray:

@@ -9,7 +9,7 @@ from phasecast.core.answers import Answer
 from phasecast.core.results import Status
 from phasecast.forecasting.fan import fan
 from phasecast.forecasting.result import Forecast
-from phasecast.lab.archive import Outcome
+from phasecast.lab.forecasts.archive import Outcome
 from phasecast.lab.recipe import Captioned, Row
 
 

@@ -14,12 +14,12 @@ from typing import Any
 from phasecast.core.errors import BadInput
 from phasecast.core.results import Status
 from phasecast.figures.style import inline, style, to_svg
-from phasecast.lab.archive import Outcome, kept
-from phasecast.lab.files import disk_errors, write_atomically
+from phasecast.lab.files import disk_errors, refuse_links, write_atomically
+from phasecast.lab.forecasts.archive import Outcome, kept
 from phasecast.lab.recipe import Captioned, Recipe, Row
 from phasecast.lab.runs import Run
 from phasecast.lab.store import FINISHED, Store
-from phasecast.lab.sweeps import recall
+from phasecast.lab.sweeps import FOLDER, recall
 from phasecast.report.figures import across_runs, by_quantity
 from phasecast.report.forecasts import beside_forecasts, forecast_figures
 
@@ -38,17 +38,17 @@ _MARKS = {
 
 def write(run: Run) -> Path:
     """Write ``report.html`` and ``figures/`` of a finished run; the path of the page."""
-    recipe, spec, results = run.recipe, run.spec, run.results()
-    conclusion = run.conclusion()
+    results = run.results()
+    recipe, spec, conclusion = run.recipe, run.spec, run.conclusion()
     status = run.folder.status()
     made, outcome = kept(run.folder), Outcome.of(status.get("summary"))
-    with style():
+    with style(), run.trusted():
         drawn = {**recipe.figures(spec, results), **forecast_figures(made, outcome)}
     page = _render(
         title=recipe.name,
         question=recipe.question,
-        sentence=conclusion.sentence,
-        status=_mark(status["status"]),
+        sentence=" ".join(part for part in (conclusion.sentence, conclusion.caution) if part),
+        status=_mark(str(conclusion.status)),
         answers=[_answer(row) for row in beside_forecasts(conclusion.rows(), made)],
         figures=_save_figures(run.folder.figures, drawn),
         spec=_spec(recipe, spec.model_dump(mode="json")),
@@ -58,20 +58,20 @@ def write(run: Run) -> Path:
     return _save(run.folder.report, page)
 
 
-def write_sweep(identity: str, store: Store) -> Path:
+def write_sweep(identity: str, store: Store, *, allow_code: bool = False) -> Path:
     """Write the page of a sweep: what was varied, what each run concluded, and every quantity over the runs."""
-    facts, runs = recall(identity, store)
-    known = {run.id: run.folder.status() for run in runs if (run.path / "status.json").exists()}
+    facts, runs = recall(identity, store, allow_code=allow_code)
+    known = {run.id: run.folder.status() for run in runs if run.exists}
     finished = [run for run in runs if known.get(run.id, {}).get("status") in FINISHED]
     if not finished:
         raise BadInput(f"no run of {facts['sweep']} is finished", "run the command of the sweep again")
     recipe = finished[0].recipe
     specs = {run.id: run.folder.spec()["spec"] for run in runs if run.id in known}
-    labels = [", ".join(f"{name} {_value(specs[run.id][name])}" for name in facts["varied"]) for run in finished]
+    labels = [", ".join(f"{name} {_value(specs[run.id].get(name))}" for name in facts["varied"]) for run in finished]
     rows = [run.conclusion().rows() for run in finished]
     statuses = [known.get(run.id, {"status": "not started"})["status"] for run in runs]
     worst = next((word for word in ("failed", "refused", "warning") if word in statuses), "ok")
-    folder = store.path / "sweeps" / facts["sweep"]
+    folder = store.path / FOLDER / facts["sweep"]
     with style():
         drawn = {"across-runs": across_runs(rows, labels)}
     first = known[finished[0].id]
@@ -93,7 +93,7 @@ def write_sweep(identity: str, store: Store) -> Path:
         runs=[
             {
                 "run": run.id,
-                "varied": [_value(specs[run.id][name]) if run.id in specs else "" for name in facts["varied"]],
+                "varied": [_value(specs[run.id].get(name)) if run.id in specs else "" for name in facts["varied"]],
                 "status": _mark(status),
                 "sentence": (known.get(run.id, {}).get("summary") or {}).get("sentence", ""),
             }
@@ -118,12 +118,14 @@ def _over_runs(tables: list[list[Row]]) -> list[dict[str, Any]]:
         words += [f"{inconclusive} inconclusive"] if inconclusive else []
         words += [f"{refused} refused"] if refused else []
         spread = f"{min(numbers):.5g} … {max(numbers):.5g} over {len(numbers)} runs" if numbers else ""
+        theory = all(row.theory for row in rows)
+        common = predicted.pop() if len(predicted) == 1 else "varies"
         lines.append(
             {
                 "name": rows[0].name,
-                "predicted": predicted.pop() if len(predicted) == 1 else "varies",
+                "predicted": spread if theory else common,
                 "source": "",
-                "measured": spread,
+                "measured": "" if theory else spread,
                 "kind": "",
                 "verdict": {**_mark("agrees" if agreed == len(rows) else "warning"), "text": ", ".join(words)},
                 "distance": "",
@@ -135,12 +137,13 @@ def _over_runs(tables: list[list[Row]]) -> list[dict[str, Any]]:
 
 def _answer(row: Row) -> dict[str, Any]:
     prediction, measurement = row.prediction, row.measurement
+    solved = f"computed from theory, error by {measurement.error_kind}" if row.theory and measurement else ""
     return {
         "name": row.name,
         "predicted": row.predicted,
-        "source": f"{prediction.regime}. {prediction.source}".strip(". ") if prediction else "",
+        "source": f"{prediction.regime}. {prediction.source}".strip(". ") if prediction else solved,
         "measured": row.measured,
-        "kind": measurement.error_kind if measurement else "",
+        "kind": measurement.error_kind if measurement and not row.theory else "",
         "verdict": _mark(row.verdict),
         "distance": row.distance,
         "reasons": list(measurement.reasons) if measurement else [],
@@ -150,6 +153,7 @@ def _answer(row: Row) -> dict[str, Any]:
 def _save_figures(folder: Path, drawn: Mapping[str, Captioned]) -> list[tuple[str, str]]:
     """Write figures as SVG files; return them ready for a page, with their captions."""
     ready = []
+    refuse_links(folder, folder=True)
     with disk_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
         for name, captioned in drawn.items():

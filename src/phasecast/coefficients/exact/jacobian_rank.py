@@ -216,11 +216,19 @@ def _jacobian(f: Callable[[PyTree, PyTree], Array], params: PyTree, inputs: PyTr
     """The derivative of ``f(params, inputs)`` of shape (n, …) as an array (n, outputs, parameters)."""
     import jax
     import jax.numpy as jnp
-    from jax.flatten_util import ravel_pytree
+
+    # in NumPy: JAX would compile a program per shape to convert and to join the leaves
+    leaves, structure = jax.tree.flatten(params)
+    arrays = [np.asarray(leaf, dtype=float) for leaf in leaves]
+    ends = np.cumsum([array.size for array in arrays])[:-1]
+
+    def unravel(w: Array) -> PyTree:
+        parts = jnp.split(jnp.asarray(w), ends)
+        return structure.unflatten([part.reshape(array.shape) for part, array in zip(parts, arrays, strict=True)])
 
     with float64():
-        flat, unravel = ravel_pytree(jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype=float), params))
-        examples = jax.tree.map(lambda leaf: jnp.asarray(leaf, dtype=float), inputs)
+        flat = jnp.asarray(np.concatenate([array.ravel() for array in arrays]))
+        examples = jax.tree.map(lambda leaf: jnp.asarray(np.asarray(leaf, dtype=float)), inputs)
         derivative = jax.jacfwd(lambda w: f(unravel(w), examples))
         try:
             jacobian = jax.jit(derivative)(flat)  # one program: compiling operation by operation costs ten times more

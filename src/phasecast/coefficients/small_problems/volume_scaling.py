@@ -123,10 +123,10 @@ def volume_sampler(
             f"the loss is not zero at params, so differences below {near.resolution:.1g} are rounding noise",
             "subtract the minimum inside the loss, or use larger epsilons",
         )
-    lattice = _lattice(samples, near.size)
+    lattice = _lattice(samples, near.size)  # an argument: as a constant of the program it is slow to compile
 
     @jax.jit
-    def volumes(key: jax.Array) -> tuple[jax.Array, jax.Array]:
+    def volumes(key: jax.Array, lattice: jax.Array) -> tuple[jax.Array, jax.Array]:
         points = (jax.random.uniform(key, (near.size,), dtype=float) + lattice) % 1
         sign = jnp.where(points < 0.5, 1.0, -1.0)
         points = (2 * points) % 1
@@ -140,7 +140,7 @@ def volume_sampler(
 
     def block(index: int) -> np.ndarray:
         with float64():
-            shares, lowest = volumes(jax.random.fold_in(jax.random.key(seed), index))
+            shares, lowest = volumes(jax.random.fold_in(jax.random.key(seed), index), jnp.asarray(lattice))
             near.check_minimum(float(lowest))
             return np.asarray(shares)
 
@@ -205,13 +205,14 @@ def fit_volume(
         reason = f"{where} ε: use more samples or other epsilons"
         return Measurement.refused(reason, error_kind="jackknife", name=name, policy=policy.plain())
 
-    def drift(volume: np.ndarray, spread: np.ndarray) -> float:
-        return _fit(volume, spread, logs, small, m) - _fit(volume, spread, logs, large, m)
+    def at_both_ends(volume: np.ndarray, spread: np.ndarray) -> tuple[float, float]:
+        """λ at small ε, and by how much it differs from λ at large ε."""
+        end = _fit(volume, spread, logs, small, m)
+        return end, end - _fit(volume, spread, logs, large, m)
 
-    change, change_error = _jackknife(drift, volumes)
-    estimate, error = _jackknife(lambda volume, spread: _fit(volume, spread, logs, small, m), volumes)
+    (estimate, change), (error, change_error) = _jackknife(at_both_ends, volumes)
     one_more = np.exp(-estimate * logs) * logs**m  # V with one more logarithm
-    logarithm = drift(one_more, one_more * spread / mean)
+    _, logarithm = at_both_ends(one_more, one_more * spread / mean)
     left = math.exp(-policy.slowest_approach * (logs[small].mean() - logs[large].mean()))
     reasons = []
     if abs(change) > max(policy.largest_drift * change_error, policy.small_drift * logarithm):
@@ -249,12 +250,14 @@ def _fit(volume: np.ndarray, spread: np.ndarray, logs: np.ndarray, use: np.ndarr
     from scipy.optimize import minimize_scalar
 
     v, relative_error, logs = volume[use], spread[use] / volume[use], logs[use]
-    slope = np.polyfit(-logs, np.log(v), 1)[0]
+    log_v, powers = np.log(v), (logs[:, None] / logs.max()) ** np.arange(m)
+    slope = np.polyfit(-logs, log_v, 1)[0]
 
     def misfit(exponent: float) -> float:
-        scaled = np.exp(np.log(v) + exponent * logs - (np.log(v) + exponent * logs)[0])
+        tilted = log_v + exponent * logs
+        scaled = np.exp(tilted - tilted[0])
         weight = 1 / (relative_error * scaled)
-        design = weight[:, None] * (logs[:, None] / logs.max()) ** np.arange(m)
+        design = weight[:, None] * powers
         coefficients = np.linalg.lstsq(design, weight * scaled, rcond=None)[0]
         return float(np.sum((design @ coefficients - weight * scaled) ** 2))
 
@@ -264,16 +267,22 @@ def _fit(volume: np.ndarray, spread: np.ndarray, logs: np.ndarray, use: np.ndarr
     return float(best.x)  # pyright: ignore[reportAttributeAccessIssue]
 
 
-def _jackknife(statistic: Callable[[np.ndarray, np.ndarray], float], volumes: np.ndarray) -> tuple[float, float]:
-    """A statistic of the mean volume over blocks and its jackknife standard error.
+def _jackknife(
+    statistics: Callable[[np.ndarray, np.ndarray], tuple[float, float]], volumes: np.ndarray
+) -> tuple[tuple[float, float], tuple[float, float]]:
+    """Two statistics of the mean volume over blocks, and their jackknife standard errors.
 
     Not :func:`phasecast.core.statistics.jackknife`: the weights (``spread``) stay those of all blocks.
     """
     blocks = len(volumes)
     mean, spread = _mean_and_spread(volumes)
-    left_out = np.array([statistic((blocks * mean - block) / (blocks - 1), spread) for block in volumes])
-    error = math.sqrt((blocks - 1) / blocks * np.sum((left_out - left_out.mean()) ** 2))
-    return statistic(mean, spread), error
+    left_out = [statistics((blocks * mean - block) / (blocks - 1), spread) for block in volumes]
+
+    def error(values: np.ndarray) -> float:
+        return math.sqrt((blocks - 1) / blocks * np.sum((values - values.mean()) ** 2))
+
+    first, second = (error(np.array(values)) for values in zip(*left_out, strict=True))
+    return statistics(mean, spread), (first, second)
 
 
 def _mean_and_spread(volumes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

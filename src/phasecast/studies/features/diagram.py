@@ -140,7 +140,7 @@ def conclude(spec: FeatureDiagram, results: xr.DataTree) -> Conclusion:
         if clipped[number] and not refused:
             reason = "G is unbounded below; δ* is that of G raised to its lowest thousandth, and depends on it"
             star = replace(star, status=Status.WARNING, reasons=(*star.reasons, reason))
-        answers.append(Answer("delta-star", star, label, {"axis": spec.axis, "value": value, "time": spec.time}))
+        answers.append(Answer("delta-star", star, label, {"axis": spec.axis, "value": value, "time": spec.time}, True))
         parts.append(f"{value}: {star.reasons[0] if refused else show(star.estimate, star.error)}")
     return Conclusion(answers, f"δ* after {spec.time} steps by {spec.axis}: {'; '.join(parts)}.")
 

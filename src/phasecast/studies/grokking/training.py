@@ -346,7 +346,7 @@ def _beside_theory(spec: Grokking, results: xr.DataTree, alive: int) -> list[Ans
     rank = Comparison(lines["lazy"], Measurement(float(fitted.coefficient), 0.0, error_kind="exact"))
     accuracy = "accuracy of the ridge solution"
     answers = [
-        Answer("ridge-coefficient", rank, "λ of V alone at the ridge solution"),
+        Answer("ridge-coefficient", rank, "λ of V alone at the ridge solution", theory=True),
         Answer(
             "ridge-accuracy", _share(fitted.train_accuracy, len(rows)), f"{accuracy}, training rows", {"rows": "train"}
         ),

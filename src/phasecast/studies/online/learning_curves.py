@@ -120,7 +120,7 @@ def conclude(spec: LearningCurves, results: xr.DataTree) -> Conclusion:
     for modes in spec.modes:
         node, where = _of(results, modes), {"modes": modes}
         crossing = _crossing(spec, node["eps"].values)
-        answers.append(Answer("alpha-at-level", crossing, f"α at ε < {spec.level:g}, L = {modes}", where))
+        answers.append(Answer("alpha-at-level", crossing, f"α at ε < {spec.level:g}, L = {modes}", where, theory=True))
         sentences.append(f"L = {modes}: {show(crossing.estimate, crossing.error)}")
         flat = _flattest(spec, node["eps"].values)
         if spec.students > 1 and flat is not None:
@@ -128,7 +128,7 @@ def conclude(spec: LearningCurves, results: xr.DataTree) -> Conclusion:
             # what the first order in η leaves out is of relative size η/2
             theory = Prediction(height, "first order in η", "plateau(T1)", systematic=spec.lr / 2 * height)
             label = f"ε on the plateau, L = {modes}"
-            answers.append(Answer("plateau-height", Comparison(theory, flat), label, where))
+            answers.append(Answer("plateau-height", Comparison(theory, flat), label, where, theory=True))
         if spec.sgd:
             sgd, eps = node["sgd"].values[:, -1], node["eps"].values[:, -1]
             if np.isfinite(sgd).all() and np.isfinite(eps).all():

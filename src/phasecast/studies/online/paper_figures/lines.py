@@ -27,6 +27,8 @@ WORDS = {PREDICTED: "theory", PRINTED: "as printed", SOLVED: "computed", SGD: "S
 THEORY = {PREDICTED: "ours", PRINTED: "printed", SOLVED: "computed"}
 """The parameter ``theory`` of an answer: which line was compared with the measurement."""
 
+COMPUTED = ("quadrature", "exact")  # kinds of error of numbers that come from equations, not from SGD
+
 ALPHA, EPS = "examples per input α", "generalisation error ε"
 
 
@@ -64,12 +66,21 @@ class Panel:
 
 @dataclass(frozen=True)
 class Quantity:
-    """What a number or a compared curve is: the id, parameters and label of its answer, and the kind of its error."""
+    """What a number or a compared curve is: the id, parameters and label of its answer, and the kind of its error.
+
+    ``averaged`` tells that a formula was averaged over seeds: it is theory although its error is that of the seeds.
+    """
 
     id: str
     label: str
     where: Mapping[str, Parameter] = field(default_factory=dict)
     error_kind: str = "quadrature"
+    averaged: bool = False
+
+    @property
+    def theory(self) -> bool:
+        """Whether the number is computed from theory, and nothing is measured."""
+        return self.averaged or self.error_kind in COMPUTED
 
 
 @dataclass(frozen=True)
@@ -188,12 +199,14 @@ def answers_of(plan: Plan, lines: Sequence[Line], **where: Parameter) -> list[An
             measurement = Measurement(_values(measured.y), _values(measured.error), error_kind=error_kind)
             label = quantity.label if kind == PREDICTED else f"{quantity.label} ({WORDS[kind]})"
             parameters = {**where, **quantity.where, "theory": THEORY[kind]}
-            answers.append(Answer(quantity.id, Comparison(prediction, measurement), label, parameters))
+            computed = quantity.theory and measured.kind != SGD
+            answers.append(Answer(quantity.id, Comparison(prediction, measurement), label, parameters, computed))
     for line in lines:
         if line.panel == NUMBERS and not line.compared:
             quantity = plan.numbers[line.group]
             measurement = Measurement(_values(line.y), _values(line.error), error_kind=quantity.error_kind)
-            answers.append(Answer(quantity.id, measurement, quantity.label, {**where, **quantity.where}))
+            parameters = {**where, **quantity.where}
+            answers.append(Answer(quantity.id, measurement, quantity.label, parameters, quantity.theory))
     return answers
 
 

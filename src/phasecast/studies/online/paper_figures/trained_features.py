@@ -145,7 +145,7 @@ def figure_14(settings: Settings) -> Plan:
     panel = Panel(f"spectrum, N = {settings.features}", "rank l", "eigenvalue λ", ("data", "eq. 1, fitted β"))
     pieces = [spectrum, *(data_piece(1, group, settings) for group in range(3))]
     panels = (panel, data_panel(settings.features))
-    return Plan(panels, pieces, max(settings.features, 8), (Quantity("fitted-exponent", "fitted β"),))
+    return Plan(panels, pieces, max(settings.features, 8), (Quantity("fitted-exponent", "fitted β", {}, "jackknife"),))
 
 
 def figure_15(settings: Settings) -> Plan:
@@ -231,12 +231,18 @@ def figure_16(settings: Settings) -> Plan:
         for beta in betas
         for quantity in (
             Quantity(
-                "floor-slope", f"β = {beta:g}: slope outside the eigenbasis", {"beta": beta, "basis": "random"}, "seeds"
+                "floor-slope",
+                f"β = {beta:g}: slope outside the eigenbasis",
+                {"beta": beta, "basis": "random"},
+                "seeds",
+                averaged=True,
             ),
             Quantity(
                 "floor-slope", f"β = {beta:g}: slope in the eigenbasis", {"beta": beta, "basis": "eigen"}, "exact"
             ),
-            Quantity("smallest-floor-ratio", f"β = {beta:g}: outside over inside, smallest", {"beta": beta}, "seeds"),
+            Quantity(
+                "smallest-floor-ratio", f"β = {beta:g}: outside over inside, smallest", {"beta": beta}, "seeds", True
+            ),
         )
     )
     return Plan(panels, [piece(group) for group in range(4)], trained.size, numbers)

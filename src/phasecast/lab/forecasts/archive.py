@@ -8,10 +8,9 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from phasecast.core.errors import BadInput
 from phasecast.core.results import Status
 from phasecast.forecasting.result import Forecast
-from phasecast.lab.files import disk_errors
+from phasecast.lab.files import disk_errors, read_regular, refuse_links
 from phasecast.lab.store import FINISHED, RunFolder, Store, now
 
 FILE = "forecasts.jsonl"
@@ -22,6 +21,7 @@ def keep(folder: RunFolder, forecast: Forecast) -> bool:
     if any(_same_step(forecast, one) for one in kept(folder)):
         return False
     line = json.dumps({"time": now(), "forecast": json.loads(forecast.to_json())}, ensure_ascii=False)
+    refuse_links(folder.path / FILE, folder=False)
     with disk_errors(folder.path), open(folder.path / FILE, "a", encoding="utf-8") as file:
         file.write(line + "\n")
     return True
@@ -31,8 +31,8 @@ def kept(folder: RunFolder) -> list[Forecast]:
     """The forecasts of a run in the order in which they were made, without a line that a crash cut short."""
     forecasts = []
     with contextlib.suppress(FileNotFoundError):
-        for line in (folder.path / FILE).read_text(encoding="utf-8").splitlines():
-            with contextlib.suppress(ValueError, KeyError, BadInput):
+        for line in read_regular(folder.path / FILE).splitlines():
+            with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError):  # not what we wrote
                 forecasts.append(Forecast.from_json(json.dumps(json.loads(line)["forecast"])))
     return forecasts
 

@@ -17,7 +17,7 @@ import numpy as np
 from phasecast.core import codec
 from phasecast.forecasting.bank import Bank, shipped_bank
 from phasecast.forecasting.result import Forecast
-from phasecast.lab.archive import Outcome, scored
+from phasecast.lab.forecasts.archive import Outcome, scored
 from phasecast.lab.store import Store
 
 HORIZONS = ((-math.inf, 0.0), (0.0, 0.25), (0.25, 0.5), (0.5, 0.75), (0.75, 1.0))

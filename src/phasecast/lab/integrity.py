@@ -1,0 +1,189 @@
+"""Are the results of a run still what was written? A seal in ``status.json``, and a checksum in every chunk.
+
+Every chunk of ``results.zarr`` ends in its CRC-32C, which is checked whenever the chunk is read. The seal, made when a
+run finishes, holds the names of all groups and arrays, the SHA-256 of their metadata, and for each array its shape, its
+type and a digest over the names, sizes and checksums of its chunks. So a chunk that is missing, cut short, exchanged or
+changed in one bit is found before its numbers are used. A seal protects against accidents; somebody who can write to a
+store can also write a seal.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from phasecast.core.errors import DamagedRun
+from phasecast.lab.files import not_regular, parse_json, read_regular, refuse_links
+
+METADATA = "zarr.json"
+CHECKSUM = 4  # bytes of a CRC-32C, the last of a chunk
+
+
+class Unsound(Exception):
+    """What is wrong with a results folder, in a few words."""
+
+
+@dataclass
+class Node:
+    """One group or array of ``results.zarr`` on disk."""
+
+    metadata: bytes
+    chunks: list[str] = field(default_factory=list)
+
+    def facts(self) -> dict[str, Any]:
+        """Its metadata as JSON."""
+        try:
+            facts = parse_json(self.metadata)
+        except ValueError:
+            raise Unsound("metadata that is not JSON") from None
+        if not isinstance(facts, dict) or facts.get("node_type") not in ("array", "group"):
+            raise Unsound("metadata of neither an array nor a group")
+        return facts
+
+    def has_checksums(self) -> bool:
+        """Whether the chunks end in a CRC-32C."""
+        codecs = self.facts().get("codecs")
+        last = codecs[-1] if isinstance(codecs, list) and codecs else None
+        return isinstance(last, dict) and last.get("name") == "crc32c"
+
+
+def scan(results: Path) -> dict[str, Node]:
+    """The groups and arrays below ``results`` by path; links and special files are refused."""
+    refuse_links(results, folder=True)
+    nodes: dict[str, Node] = {}
+
+    def walk(folder: str, inside: str, owner: Node | None) -> None:
+        with os.scandir(folder) as entries:
+            listed = sorted(entries, key=lambda entry: entry.name)
+        if any(entry.name == METADATA for entry in listed):
+            owner = nodes[inside] = Node(read_regular(Path(folder) / METADATA))
+        for entry in listed:
+            if entry.is_dir(follow_symlinks=False):
+                walk(entry.path, f"{inside}/{entry.name}" if inside else entry.name, owner)
+            elif not entry.is_file(follow_symlinks=False):
+                raise not_regular(Path(entry.path))
+            elif owner is not None and entry.name != METADATA and not entry.name.endswith(".partial"):
+                owner.chunks.append(f"{inside}/{entry.name}" if inside else entry.name)
+
+    walk(str(results), "", None)
+    return nodes
+
+
+def make_seal(results: Path) -> dict[str, dict[str, Any]]:
+    """What ``status.json`` says about finished results."""
+    return {path: _describe(results, node) for path, node in scan(results).items()}
+
+
+def compare(results: Path, seal: Mapping[str, Mapping[str, Any]]) -> dict[str, Node]:
+    """The nodes of the results on disk if they are those of the seal; the first difference is :class:`Unsound`."""
+    if not results.is_dir():
+        raise Unsound("results.zarr is missing")
+    nodes = scan(results)
+    for path in sorted({*seal, *nodes}):
+        name = f"results.zarr/{path}".rstrip("/")
+        if path not in nodes:
+            raise Unsound(f"{name} is missing")
+        if path not in seal:
+            raise Unsound(f"{name} does not belong to it")
+        sealed, node = seal[path], nodes[path]
+        if hashlib.sha256(node.metadata).hexdigest() != sealed["metadata"]:
+            raise Unsound(f"{name}/{METADATA} changed")
+        if sealed.get("chunks") is None:
+            continue
+        if len(node.chunks) != sealed["chunks"]:
+            raise Unsound(f"{name} has {len(node.chunks)} of {sealed['chunks']} chunks")
+        if _digest(results, node) != sealed["content"]:
+            raise Unsound(f"a chunk of {name} changed")
+    return nodes
+
+
+def damaged_chunks(results: Path, node: Node) -> Iterator[str]:
+    """The chunks of a node whose content does not have its checksum."""
+    if node.has_checksums():
+        yield from (chunk for chunk in node.chunks if not is_sound(read_regular(results / chunk)))
+
+
+def check_rows(results: Path, path: str, chunks: int) -> None:
+    """Check an array that a run goes on to fill: ``chunks`` are there and sound. Arrays without checksums pass."""
+    node = scan(results / path).get("")
+    if node is None:
+        raise Unsound(f"{path} is missing")
+    if node.has_checksums():
+        if len(node.chunks) < chunks:
+            raise Unsound(f"{path} has {len(node.chunks)} of {chunks} chunks")
+        for chunk in damaged_chunks(results / path, node):
+            raise Unsound(f"{path}/{chunk} is damaged")
+
+
+def is_sound(chunk: bytes | memoryview) -> bool:
+    """Whether a chunk ends in the checksum of what stands before it."""
+    from google_crc32c import value  # what zarr's own codec uses
+
+    content = bytes(chunk)
+    expected = int.from_bytes(content[-CHECKSUM:], "little")
+    return len(content) > CHECKSUM and value(content[:-CHECKSUM]) == expected
+
+
+def open_checked(results: Path, run: str, arrays: dict[str, bool]) -> Any:
+    """A zarr store that checks each chunk that it reads; ``arrays`` says which of them have checksums."""
+    from zarr.storage import LocalStore
+
+    class Checked(LocalStore):
+        async def get(self, key: str, prototype: Any = None, byte_range: Any = None) -> Any:  # zarr's own signature
+            value = await super().get(key, prototype, byte_range)
+            if value is not None and byte_range is None and not key.endswith(METADATA):
+                owner = next((path for path in _parents(key) if path in arrays), None)
+                if owner is not None and arrays[owner] and not is_sound(value.to_bytes()):
+                    raise DamagedRun(run, f"results.zarr/{key} does not have its checksum")
+            return value
+
+    return Checked(results, read_only=True)
+
+
+def _parents(key: str) -> Iterator[str]:
+    while "/" in key:
+        key = key.rpartition("/")[0]
+        yield key
+
+
+def _describe(results: Path, node: Node) -> dict[str, Any]:
+    facts = node.facts()
+    described: dict[str, Any] = {"metadata": hashlib.sha256(node.metadata).hexdigest()}
+    if facts["node_type"] == "array":
+        kind = facts.get("data_type")
+        described |= {
+            "shape": facts.get("shape"),
+            "dtype": kind if isinstance(kind, str) else json.dumps(kind),
+            "chunks": len(node.chunks),
+            "content": _digest(results, node),
+        }
+    return described
+
+
+def _digest(results: Path, node: Node) -> str:
+    """A digest over the names, sizes and checksums of chunks; of chunks without a checksum over their content."""
+    digest, whole = hashlib.sha256(), not node.has_checksums()
+    for chunk in node.chunks:
+        digest.update(chunk.encode())
+        if whole:
+            content = read_regular(results / chunk)
+            digest.update(len(content).to_bytes(8, "little") + content)
+        else:
+            size, tail = _end(os.path.join(results, chunk))  # noqa: PTH118 - a Path per chunk is slow
+            digest.update(size.to_bytes(8, "little") + tail)
+    return digest.hexdigest()
+
+
+def _end(path: str) -> tuple[int, bytes]:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        size = os.lseek(handle, 0, os.SEEK_END)
+        os.lseek(handle, max(0, size - CHECKSUM), os.SEEK_SET)
+        return size, os.read(handle, CHECKSUM)
+    finally:
+        os.close(handle)
