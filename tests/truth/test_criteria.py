@@ -146,6 +146,19 @@ def test_few_draws_are_refused_and_heavy_tails_warned_of():
 
 
 @bare
+def test_waic_and_loo_have_a_status_each():
+    """One outlier ten standard deviations away: its log-likelihood varies by one, its weights are log-normal."""
+    w = np.random.default_rng(3).normal(scale=0.1, size=4000)
+    outlier = criteria(normal_log_likelihood(np.array([0.0, 0.5, 10.0]), w))
+    assert (outlier.waic_status, outlier.loo_status, outlier.status) == (Status.WARNING, Status.OK, Status.WARNING)
+    assert "WAIC is unreliable" in outlier.waic_reasons[0]
+    assert outlier.loo_reasons == ()
+    assert (outlier.plain()["waic_status"], outlier.plain()["loo_status"]) == ("warning", "ok")
+    few = criteria(normal_log_likelihood(np.array([0.0, 0.5]), w[:20]))
+    assert few.waic_status is few.loo_status is Status.REFUSED
+
+
+@bare
 def test_a_likelihood_that_does_not_move_needs_no_smoothing_and_a_chain_that_is_stuck_is_heavy():
     constant = criteria(np.full((50, 3), -1.5))
     assert constant.status is Status.OK

@@ -158,6 +158,25 @@ def test_what_has_no_coefficient_is_bad_input(call, words):
         call()
 
 
+def test_two_laws_that_fit_alike_are_a_warning_whose_error_has_both_limits():
+    """x⁶y⁸ + x⁸y²: λ = 2/13 by its Newton polyhedron, approached by a slow power that looks like 1/log nβ."""
+    problem = Problem(lambda w: 4 * w[0] ** 6 * w[1] ** 8 + 5 * w[0] ** 8 * w[1] ** 2, np.zeros(2))
+    measured = temperature_quadrature(problem)
+    assert measured.status is Status.WARNING
+    assert "multiplicity is not determined" in measured.reasons[0]
+    assert abs(float(measured) - 2 / 13) < 2 * float(measured.error)
+
+
+@pytest.mark.parametrize(("first", "second"), [(2, 8), (6, 6), (4, 8)])
+def test_high_powers_are_resolved_by_a_finer_grid(first, second):
+    """λ of x^a + y^b is 1/a + 1/b; the first two grids differ too much, the error of the finest is far below that."""
+    problem = Problem(lambda w: 3 * w[0] ** first + 3 * w[1] ** second, np.zeros(2))
+    measured = temperature_quadrature(problem)
+    assert measured.status is Status.OK
+    assert abs(float(measured) - 1 / first - 1 / second) < max(3 * float(measured.error), 1e-6)
+    assert float(measured.error) < 1e-3
+
+
 def test_the_finite_size_form_brackets_the_quadrature():
     """λ − (m−1)/log nβ with its width holds the exact value at every nβ, and for m = 1 it is λ itself."""
     values, _ = scaled_losses(LANDSCAPES["x²y²"].problem(), radius=RADIUS, nbetas=NBETAS, nodes=512)
@@ -201,8 +220,11 @@ def test_temperatures_that_are_not_geometric_are_bad_input():
 
 def test_a_stricter_policy_refuses_what_the_default_accepts():
     problem = LANDSCAPES["x⁴+y⁴"].problem()
-    strict = TemperaturePolicy(largest_grid_difference=1e-9)
+    strict = TemperaturePolicy(largest_grid_difference=1e-9, most_nodes=512)
     assert temperature_quadrature(problem).status is Status.OK
     measured = temperature_quadrature(problem, policy=strict)
     assert measured.status is Status.REFUSED
     assert measured.policy == strict.plain()
+    refined = temperature_quadrature(problem, policy=TemperaturePolicy(largest_grid_difference=1e-9))
+    assert refined.status is Status.OK
+    assert float(refined) == pytest.approx(0.5, abs=1e-8)  # 1/4 + 1/4

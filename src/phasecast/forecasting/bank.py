@@ -32,6 +32,7 @@ class BankPolicy(Policy):
 
     slack: float = rule(1.1, "p = 31 from moduli up to 29 is as good as inside (benchmarks/forecast_scores.py)")
     rounding: float = rule(1.001, "numbers in a log are rounded: lr = 0.005 is inside a bank that ends at 0.00500")
+    start: float = rule(1.02, "L(0) of the centred squared loss is ½(1 − 1/p): 2% spans p from 10 to 50")
     fewest: int = rule(25, "below 25 runs the settings law alone is better than its correction by the log (prototype)")
 
 
@@ -76,6 +77,11 @@ class BankRun:
         step = first_step_at(self.step, self.validation_accuracy, GROKKING.half)
         return None if step is None else float(step)
 
+    @cached_property
+    def read(self) -> dict[float, object]:
+        """What was read from the log at a step, so that it is read once."""
+        return {}
+
     @property
     def window(self) -> float:
         """The last step that was logged."""
@@ -103,7 +109,7 @@ class Bank:
     """Finished trainings to forecast from.
 
     >>> bank = shipped_bank()
-    >>> len(bank) >= 25, sorted({run.settings.p for run in bank})
+    >>> len(bank) >= 300, sorted({run.settings.p for run in bank})
     (True, [13, 17, 19, 23, 29])
     """
 
@@ -157,6 +163,18 @@ class Bank:
         if not self.runs:
             return ["the bank is empty; use a lone log"]
         return [*self._other_kinds(settings), *self._outside_ranges(settings)]
+
+    def log_problems(self, log: LoggedCurves) -> list[str]:
+        """Why a log is of another kind of training than those of the bank; empty if it may be of the same."""
+        starts = [float(run.validation_loss[0]) for run in self.runs]
+        start = float(log.validation_loss[0])
+        low, high = min(starts) / POLICY.start, max(starts) * POLICY.start
+        if not low <= start <= high:
+            return [
+                f"the validation loss starts at {start:.4g}, in the bank at {min(starts):.4g} to {max(starts):.4g}: "
+                "another loss or another number of classes; use the log alone"
+            ]
+        return []
 
     def _other_kinds(self, settings: Settings) -> Iterator[str]:
         known = [run.settings for run in self.runs]

@@ -1,7 +1,7 @@
 """When will a network grok, from its settings alone? The clock law lr·wd·I(t; β₂) = A(p, N), with scatter.
 
-ln A is a polynomial in the ratio r = N/(p ln p) and ln p; what seeds add is logistic. The constants are those of
-greatest likelihood on a bank, in which runs that never generalised count as "not within the window".
+ln A is a cubic in 1/r, r = N/(p ln p), plus a multiple of ln p; what seeds add to it is logistic. The constants are
+those of greatest likelihood on a bank, in which runs that never generalised count as "not within the window".
 """
 
 from __future__ import annotations
@@ -17,14 +17,16 @@ from phasecast.forecasting.clock import inverse_log_adam_clock, log_adam_clock
 from phasecast.forecasting.settings import Settings
 from phasecast.forecasting.survival import Logistic, fit_logistic
 
-MIDDLE_RATIO, MIDDLE_P = 3.0, 20.0  # where the polynomial is centred: the middle of the shipped bank
+MIDDLE_RATIO, MIDDLE_P = 3.0, 20.0  # where the polynomials are centred: the middle of the shipped bank
+LATE = (
+    4.2  # the ratio above which networks generalise while they memorise: there is no wait that the law could describe
+)
 
 
 def law_terms(settings: Sequence[Settings]) -> np.ndarray:
     """(runs, terms) of ln A."""
-    r = np.array([one.ratio for one in settings]) - MIDDLE_RATIO
-    p = np.log(np.array([one.p for one in settings]) / MIDDLE_P)
-    return np.stack([np.ones_like(r), r, r**2, r**3, p, p * r], axis=1)
+    x = 1 / np.minimum([one.ratio for one in settings], LATE) - 1 / MIDDLE_RATIO
+    return np.stack([np.ones_like(x), x, x**2, x**3, np.log([one.p / MIDDLE_P for one in settings])], axis=1)
 
 
 def log_drive(settings: Sequence[Settings]) -> np.ndarray:
@@ -41,10 +43,11 @@ class ClockLaw:
     @classmethod
     def of(cls, bank: Bank) -> ClockLaw:
         """The law of a bank's runs."""
-        settings = [run.settings for run in bank]
-        last = [run.window if run.val50 is None else max(run.val50, 1.0) for run in bank]
+        runs = [run for run in bank if run.settings.ratio <= LATE]
+        settings = [run.settings for run in runs]
+        last = [run.window if run.val50 is None else max(run.val50, 1.0) for run in runs]
         clock = np.array([float(log_adam_clock(t, one.beta2)) for t, one in zip(last, settings, strict=True)])
-        observed = np.array([run.val50 is not None for run in bank])
+        observed = np.array([run.val50 is not None for run in runs])
         return cls(fit_logistic(law_terms(settings), log_drive(settings) + clock, observed))
 
     def chance(self, settings: Settings, window: float) -> float:

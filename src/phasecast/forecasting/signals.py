@@ -24,7 +24,8 @@ class SignalPolicy(Policy):
 
     fewest_rows: int = rule(3, "rows since train99: a line through fewer has no residual")
     farthest: float = rule(2.5, "ln of the longest wait a line may foretell, in steps so far: beyond, it is flat")
-    early: tuple[int, ...] = rule((40, 100, 200), "steps at which networks of different learning rates differ most")
+    early: tuple[int, ...] = rule((20, 40, 100, 200), "steps at which networks of different learning rates differ most")
+    smallest_gap: float = rule(0.01, "1 − 2L(0) ≈ 1/p of the centred squared loss: keeps its logarithm finite")
     smoothed: int = rule(3, "rows that an accuracy is averaged over: it jumps by whole rows of a small table")
     smallest_table: int = rule(100, "validation rows assumed for the log-odds: keeps them finite at 0 and 1")
 
@@ -32,7 +33,7 @@ class SignalPolicy(Policy):
 POLICY = SignalPolicy()
 
 NAMES = (
-    "ln step", "ln train99", "ln elapsed", "start loss", "ln peak", "progress", "share since peak", "line of last half",
+    "ln step", "ln train99", "ln elapsed", "classes", "ln peak", "progress", "share since peak", "line of last half",
     "line of last quarter", "slope", "log-odds", "log-odds slope", *(f"ln loss at {step}" for step in POLICY.early),
 )  # fmt: skip
 
@@ -77,7 +78,7 @@ def read_signals(log: LoggedCurves, at: float | None = None) -> Signals | None:
         math.log(now),
         math.log(max(known, 1.0)),
         math.log(elapsed),
-        start,
+        -math.log(max(1 - 2 * start, POLICY.smallest_gap)),
         math.log(loss[peak] / start),
         float(np.clip((loss[peak] - loss[-1]) / max(drop, 1e-3 * start), -1.0, 1.5)),
         (now - max(step[peak], known)) / elapsed,

@@ -6,8 +6,9 @@
 
 (Cullen et al. 2026, eq. 10, with the constant c due to the box). For two parameters the integrals are done by
 Gauss-Legendre panels in the logarithm of each offset from w*, which resolve every power of every coordinate down to
-10⁻²⁰ of the box. Valleys that do not run along the coordinates are not resolved; two grids then disagree and the
-result is refused.
+10⁻²⁰ of the box. The distance between two grids is the error of the coarser one, so where it is large, as for high
+powers, whose steps are steep in the logarithm, the grid is refined. Valleys that do not run along the coordinates are
+resolved by no such grid; refinement does not bring the two together, and the result is refused.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from phasecast.core.errors import BadInput
 from phasecast.core.policy import Policy, rule
 from phasecast.core.precision import float64
 from phasecast.core.problem import Problem
-from phasecast.core.results import Measurement
+from phasecast.core.results import Measurement, Status
 from phasecast.core.types import Array
 
 NBETAS = np.logspace(2, 18, 9)
@@ -44,12 +45,28 @@ class TemperaturePolicy(Policy):
         "chosen between what the six toy landscapes reach (5e-4 at most) and a valley across the grid (8e-2): see "
         "tests/truth/test_landscapes.py",
     )
+    most_nodes: int = rule(2048, "per side and axis; (2·2048)² values of the loss take 134 MB")
+    converging: float = rule(
+        0.25,
+        "largest ratio of the grid difference to the one before; where valleys are resolved it is 0.04 and less, from "
+        "512 to 1024 nodes for even powers up to 8, and where they are not it stays near one",
+    )
+    clear_choice: float = rule(
+        0.01,
+        "largest ratio of the misses of the two convergence laws at which the worse one is ignored: 1e-9 for x²y², "
+        "4e-4 for x²y⁴, from 0.1 on where the powers of nβ are slow",
+    )
+    undecided: float = rule(0.5, "chosen: misses of the two laws within a factor of two do not tell them apart")
     fewest_temperatures: int = rule(
         5, "three values determine a power law and a fourth tests it; the limit is fitted with and without the last"
     )
 
 
 POLICY = TemperaturePolicy()
+UNDECIDED = (
+    "a power of nβ and 1/log nβ describe the approach to the limit equally well, so that the multiplicity is not "
+    "determined; the error covers both limits: use larger nbetas, or the exact λ if the loss is a polynomial"
+)
 
 
 def temperature_quadrature(
@@ -62,11 +79,20 @@ def temperature_quadrature(
 ) -> Measurement:
     """λ of a two-parameter problem from nβ E[L − L*] in a box of half-width ``radius``, extrapolated to nβ → ∞.
 
+    ``nodes`` per side and axis are doubled, up to ``policy.most_nodes``, for as long as two grids differ by too much
+    and doubling brings them together.
+
     >>> from phasecast.models import LANDSCAPES
     >>> print(temperature_quadrature(LANDSCAPES["x²y²"].problem()).diagnostics["multiplicity"])
     2
     """
     values, errors = scaled_losses(problem, radius=radius, nbetas=nbetas, nodes=nodes, policy=policy)
+    while policy.largest_grid_difference < np.max(errors) and 2 * nodes <= policy.most_nodes:
+        nodes *= 2
+        finer = _quadrature(problem, radius, nbetas, nodes, policy)
+        before, (values, errors) = np.max(errors), (finer, abs(finer - values))
+        if not np.max(errors) <= policy.converging * before:
+            break
     return extrapolate(values, errors, nbetas, policy)
 
 
@@ -89,7 +115,8 @@ def extrapolate(
 
     Two convergence laws, a power of nβ (m = 1) and 1/(log nβ + c) (m = 2), are fitted to all but the last value; the
     one that predicts the last value better is used. The error adds the quadrature error of the last value and the
-    change of the limit when the last value is added.
+    change of the limit when the last value is added and, unless the choice is clear, the distance to the limit of the
+    other law times the ratio of their misses.
     """
     if len(nbetas) < policy.fewest_temperatures or not np.allclose(np.diff(np.log(nbetas), 2), 0, atol=1e-8):
         raise BadInput(
@@ -117,11 +144,19 @@ def extrapolate(
     multiplicity = 1 if settled else min(misses, key=lambda m: misses[m])
     limit = laws[multiplicity](logs, values)[0]
     change = abs(limit - laws[multiplicity](logs[:-1], values[:-1])[0])
+    other = 3 - multiplicity
+    doubt = 0.0 if settled or not misses[other] > 0 else misses[multiplicity] / misses[other]
+    distance = abs(laws[other](logs, values)[0] - limit)
+    if doubt > policy.clear_choice and math.isfinite(distance):
+        change = math.hypot(change, doubt * distance)
+    undecided = doubt > policy.undecided
     return Measurement(
         limit,
         float(errors[-1] + change),
+        Status.WARNING if undecided else Status.OK,
         diagnostics={"multiplicity": multiplicity, "last_value": float(values[-1])},
         error_kind="quadrature",
+        reasons=[UNDECIDED] if undecided else (),
         name=name,
         policy=policy.plain(),
     )

@@ -94,8 +94,8 @@ def judge_left_out(problem: Regression, seed: int) -> Outcome:
     answer = criteria(ll)
     parts = [criteria(part).psis_loo for part in np.array_split(ll, BATCHES)]
     error = float(np.std(parts, ddof=1) / math.sqrt(BATCHES))
-    reasons = "; ".join(answer.reasons)
-    return Outcome(str(answer.status), answer.psis_loo, error, problem.left_out(), 0.0, str(problem), reasons)
+    reasons = "; ".join(answer.loo_reasons)
+    return Outcome(str(answer.loo_status), answer.psis_loo, error, problem.left_out(), 0.0, str(problem), reasons)
 
 
 def judge_new_data(problem: Regression, seed: int) -> Outcome:
@@ -104,8 +104,8 @@ def judge_new_data(problem: Regression, seed: int) -> Outcome:
 
     answer = criteria(problem.log_likelihood(seed))
     truth, width = problem.new_data()
-    reasons = "; ".join(answer.reasons)
-    return Outcome(str(answer.status), answer.waic, answer.error, truth, width, str(problem), reasons)
+    reasons = "; ".join(answer.waic_reasons)
+    return Outcome(str(answer.waic_status), answer.waic, answer.error, truth, width, str(problem), reasons)
 
 
 FAMILIES = (

@@ -154,7 +154,7 @@ def conclude(spec: GrokkingBank, results: xr.DataTree) -> Conclusion:
     share = float(np.isfinite(half).mean())
     error = math.sqrt(max(share * (1 - share), 1 / count) / count)
     reached = f"share of networks that generalise within {spec.steps} steps"
-    answers = [Answer("share-generalised", Measurement(share, error, error_kind="binomial", name=reached), reached)]
+    answers = [Answer("share-generalised", Measurement(share, error, error_kind="seeds", name=reached), reached)]
     label = "difference of ln val50 between two seeds of one setting"
     answers.append(Answer("seed-noise", _seed_noise(table, label), label))
     never = int(np.isnan(half).sum())
