@@ -177,7 +177,15 @@ def test_a_run_that_will_not_grok_says_so_before_it_starts(command, store):
     _, _, err = command("run", "grokking", "--store", store, "--set", "p=17", "width=85", "steps=40", "llc=false")
     first = next(line for line in err.splitlines() if line.startswith("forecast "))
     assert "unlikely to generalise" in first
-    assert "use fraction ≥ 0." in first
+
+
+def test_the_sparse_run_of_20000_steps_is_advised_to_use_more_rows():
+    from phasecast.lab import find_recipe
+
+    recipe = find_recipe("grokking")
+    (made,) = recipe.foresee(recipe.spec(p=17, width=85, fraction=0.4, steps=20_000))
+    assert "unlikely to generalise" in made.line()
+    assert "use fraction ≥ 0.4" in made.line()
 
 
 def test_a_run_in_progress_is_forecast(command_json, store, monkeypatch):

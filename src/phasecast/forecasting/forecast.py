@@ -71,7 +71,7 @@ def forecast(
 def before_start(settings: Settings, window: float, bank: Bank | None = None, coverage: float = 0.8) -> Forecast:
     """Will a training generalise within ``window`` steps, and when? From its settings, before the first step.
 
-    A training below the least N/(p ln p) of the bank is told the chance that the law of the bank gives it, with what to
+    A window longer than the bank has seen is cut to what it has seen. A training below the least N/(p ln p) of the bank is told the chance that the law of the bank gives it, with what to
     change; settings of another kind are refused.
     """
     bank = shipped_bank() if bank is None else bank
@@ -81,6 +81,7 @@ def before_start(settings: Settings, window: float, bank: Bank | None = None, co
     common = {"basis": bank.name, "runs": len(bank), "tier": "settings + bank", "coverage": coverage}
     if kinds:
         return Forecast.refused(*kinds, **common)
+    window = min(window, bank.window)  # of later steps the bank knows nothing
     made = forecast_before_start(settings, bank, window, coverage)
     chance = float(made.chance or 0.0)
     reasons = []
@@ -113,7 +114,7 @@ def table_rows(settings: Settings) -> int:
 
 def rows_for(settings: Settings, window: float, bank: Bank, chance: float = 0.9) -> int | None:
     """The fewest training rows with which a share of the seeds generalises within a window; None if no number does."""
-    rows = table_rows(settings)
+    rows, window = table_rows(settings), min(window, bank.window)
     first = max(2, math.ceil(least_ratio(bank) * settings.p * math.log(settings.p)))
     for n in range(first, rows):
         tried = dataclasses.replace(settings, n=n, batch=None)

@@ -24,7 +24,7 @@ def plan_grokking(
     ``settings.n`` is the number of rows one has in mind; the other settings must be in the range of the bank.
     """
     bank = shipped_bank() if bank is None else bank
-    window = bank.window if steps is None else float(steps)
+    window = bank.window if steps is None else min(float(steps), bank.window)
     rows = table_rows(settings)
     if not 0 < chance < 1:
         raise BadInput(f"chance is {chance:g}", "use a number between 0 and 1, like 0.9")
