@@ -59,6 +59,7 @@ def curve(
 def _grid(text: str) -> np.ndarray:
     import numpy as np
 
+    from phasecast.core.bounds import check_bounds
     from phasecast.core.errors import BadInput
 
     expected = "write start:stop:count, like 1:3500:50, with start < stop"
@@ -67,6 +68,7 @@ def _grid(text: str) -> np.ndarray:
         first, last, number = float(start), float(stop), int(count)
     except ValueError:
         raise BadInput(f"invalid --alphas '{text}'", expected) from None
+    check_bounds(points=number, alpha=last)
     if number < 1 or not 0 <= first <= last < np.inf or (number > 1) != (first < last):
         raise BadInput(f"--alphas '{text}' does not increase", expected)
     return np.linspace(first, last, number)

@@ -160,12 +160,14 @@ def planned_runs(recipe: str, settings: Sequence[str] | None, axes: Axes = Axes(
 
 def pin_threads(threads: int | None) -> None:
     """Keep this process to some cores; must be called before JAX starts its threads."""
+    from phasecast.core.bounds import check_bounds
     from phasecast.core.errors import BadInput
 
     if threads is None:
         return
     if threads < 1:
         raise BadInput(f"--threads is {threads}", "use at least 1")
+    check_bounds(threads=threads)
     from phasecast.lab.provenance import pin_threads
 
     pin_threads(threads)
@@ -206,5 +208,5 @@ def _seeds(text: str | None) -> int | list[int] | None:
     try:
         numbers = [int(part) for part in text.split(",")]
     except ValueError:
-        raise BadInput(f"invalid --seeds '{text}'", "give how many, or a list like 3,5,8") from None
+        raise BadInput(f"invalid --seeds '{text[:40]}'", "give how many, or a list like 3,5,8") from None
     return numbers if "," in text else numbers[0]

@@ -12,6 +12,8 @@ from cyclopts import Parameter
 from phasecast.cli.options import Drawn
 from phasecast.cli.output import emit_result
 
+LONGEST_INTEGER = 30  # digits; Python refuses to read thousands of them
+
 
 @Parameter(name="*")
 @dataclass(frozen=True)
@@ -94,6 +96,6 @@ def _number(flag: str, text: str, words: dict[str, Any], right: str) -> Any:
 
     if text in words:
         return words[text]
-    if not text.isdecimal():
-        raise BadInput(f"invalid {flag} '{text}'", f"use {right}")
+    if not text.isdecimal() or len(text) > LONGEST_INTEGER:
+        raise BadInput(f"invalid {flag} '{text[:40]}'", f"use {right}")
     return int(text)

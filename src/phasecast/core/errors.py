@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
+import operator
 from collections.abc import Iterable
+from typing import SupportsIndex
 
+LARGEST_COUNT = 2**63 - 1  # fits into 64 bits; far above every count that can be computed with
 MOST_CHOICES = 40  # chosen: a longer list does not fit on a screen as one line
 
 
@@ -103,8 +107,14 @@ def unknown(kind: str, name: str, choices: Iterable[str]) -> BadInput:
     return BadInput(f"unknown {kind} '{name}'", f"choose one of: {', '.join(choices) or '(there are none)'}")
 
 
-def whole_number(name: str, value: object, least: int) -> int:
-    """``value`` if it is an integer of at least ``least``, else bad input."""
+def whole_number(name: str, value: object, least: int, most: int = LARGEST_COUNT) -> int:
+    """``value`` if it is an integer of at least ``least`` and at most ``most``, else bad input."""
+    if isinstance(value, SupportsIndex) and getattr(value, "ndim", None) == 0:  # NumPy's integers
+        with contextlib.suppress(TypeError):  # and not its floats
+            value = operator.index(value)
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise BadInput(f"{name} is {value!r}", f"use an integer ≥ {least}")
+        shown = repr(value) if not isinstance(value, int) or abs(value) < 10**40 else "a number of many digits"
+        raise BadInput(f"{name} is {shown}", f"use an integer ≥ {least}")
+    if value > most:
+        raise BadInput(f"{name} is larger than {most}", f"use an integer from {least} to {most}")
     return value

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import zlib
 from pathlib import Path
+from zipfile import BadZipFile
 
 import numpy as np
 
@@ -30,18 +32,29 @@ def load_weights(path: str | Path, like: PyTree) -> PyTree:
 
 def read_arrays(path: Path) -> dict[str, np.ndarray]:
     """The arrays of a file by name."""
+    if path.suffix in (".safetensors", ".npz") and not path.is_file():  # a device would be read for ever
+        raise BadInput(f"there is no file {path}", "give the path of an .npz or .safetensors file")
     if path.suffix == ".safetensors":
         from safetensors import SafetensorError
         from safetensors.numpy import load_file
 
         try:
             return load_file(path)
-        except (OSError, SafetensorError) as error:
+        except (OSError, SafetensorError, ValueError, KeyError, TypeError, MemoryError) as error:
             raise BadInput(f"{path} cannot be read ({error})", "give a file in the safetensors format") from None
     if path.suffix == ".npz":
         try:
-            with np.load(path, allow_pickle=False) as file:
+            with open(path, "rb") as opened, np.load(opened, allow_pickle=False) as file:
                 return {name: file[name] for name in file.files}
-        except (OSError, ValueError) as error:
+        except (
+            OSError,
+            ValueError,
+            EOFError,
+            KeyError,
+            MemoryError,
+            BadZipFile,
+            zlib.error,
+            NotImplementedError,
+        ) as error:
             raise BadInput(f"{path} cannot be read ({error})", "write it with numpy.savez and plain arrays") from None
     raise BadInput(f"{path} is not an .npz or .safetensors file", "save the parameters in one of these formats")

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from phasecast.core.bounds import check_bounds, check_memory
 from phasecast.core.results import Status
 from phasecast.features.curvature.lower_bound import curvature_floor
 from phasecast.features.curvature.methods import Draw, Route, check_time, route_for
@@ -75,6 +76,11 @@ def threshold(  # wide signature: the documented keywords of the headline functi
     up_to: the largest δ of the search where the law depends on δ.
     curves: also compute what :meth:`Threshold.figure` draws.
     """
+    check_bounds(lr=lr, a=a, b=b, initial_norm=initial_norm, noise=noise, delta=delta, simulate=simulate)
+    check_bounds(seeds=seeds, samples=samples, up_to=up_to, time=None if time == math.inf else time)
+    if isinstance(simulate, int):
+        rows = simulate * (float(delta) if delta is not None else up_to)
+        check_memory(8.0 * simulate * (simulate + rows), f"a simulation in {simulate} dimensions", "use fewer")
     chosen = make_target(target, latents=latents, noise=noise)
     network = Network(activation, loss, width, a, b, initial_norm)
     time = check_time(time)

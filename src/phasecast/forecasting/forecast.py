@@ -71,8 +71,8 @@ def forecast(
 def before_start(settings: Settings, window: float, bank: Bank | None = None, coverage: float = 0.8) -> Forecast:
     """Will a training generalise within ``window`` steps, and when? From its settings, before the first step.
 
-    A window longer than the bank has seen is cut to what it has seen. A training below the least N/(p ln p) of the bank is told the chance that the law of the bank gives it, with what to
-    change; settings of another kind are refused.
+    A longer window than the bank has seen is cut. A training below the least N/(p ln p) of the bank receives the
+    chance that the law of the bank gives it, with what to change; settings of another kind are refused.
     """
     bank = shipped_bank() if bank is None else bank
     problems = bank.range_problems(settings)

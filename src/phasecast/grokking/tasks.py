@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from phasecast.core.bounds import is_prime
 from phasecast.core.errors import BadInput, unknown, whole_number
 
 LARGEST_DEGREE = 5  # 120 permutations, 14400 rows
@@ -109,10 +110,6 @@ def split(task: Task, fraction: float, seed: int = 0, *, count: int | None = Non
         )
     drawn = np.random.default_rng([seed, 0]).permutation(task.rows)
     return np.sort(drawn[:count]), np.sort(drawn[count:])
-
-
-def is_prime(p: int) -> bool:
-    return p > 1 and all(p % factor for factor in range(2, math.isqrt(p) + 1))
 
 
 def _next_prime(p: int) -> int:

@@ -107,7 +107,7 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise BadInput(f"there is no file {path}", "give the path of a TOML file") from None
     except (OSError, UnicodeDecodeError) as error:
         raise BadInput(f"{path} cannot be read ({error})", "give the path of a TOML file") from None
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, RecursionError, ValueError) as error:
         raise BadInput(f"{path} is not TOML ({error})", "see `phasecast recipes NAME` for an example") from None
 
 
@@ -158,6 +158,8 @@ def _scalar(text: str) -> Any:
         return tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
         return text
+    except (RecursionError, ValueError):  # nested a thousand deep, or an integer of thousands of digits
+        raise BadInput(f"'{_short(text)}' cannot be read", "write a shorter value") from None
 
 
 def _items(text: str) -> list[Any]:

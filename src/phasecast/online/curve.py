@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from phasecast.core import codec
+from phasecast.core.bounds import check_bounds, check_memory
 from phasecast.core.errors import BadInput, whole_number
 from phasecast.core.policy import Policy, rule
 from phasecast.core.results import Status, show
@@ -203,8 +204,13 @@ def curve(
     ('ok', True)
     """
     grid = check_alphas(alphas)
+    check_bounds(students=students, teachers=teachers, modes=modes, exponent=exponent, lr=lr, sigma=sigma)
+    check_bounds(inputs=inputs, draws=draws, seed=seed, simulate=simulate, points=grid.size, alpha=float(grid[-1]))
     chosen = _spectrum(modes, exponent, spectrum)
     count = chosen.modes if inputs is None else inputs
+    unknowns = students * (students + teachers) * chosen.modes
+    kept = draws * (count * (students + teachers) + unknowns + grid.size) + unknowns * min(unknowns, grid.size)
+    check_memory(8.0 * kept, "this curve", "use fewer units, modes, inputs, draws or points")
     whole_number("draws", draws, 1)
     whole_number("simulate", simulate, 0)
     if activation not in ACTIVATIONS:

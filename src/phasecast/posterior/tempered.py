@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
+from phasecast.core.bounds import check_bounds, check_memory
 from phasecast.core.errors import BadInput, unknown, whole_number
 from phasecast.core.precision import float64
 from phasecast.core.types import PyTree
@@ -71,6 +72,10 @@ def tempered(  # wide signature: documented API, the options of one sampler run
     kind = _chosen(model, sampler)
     lengths = _lengths(draws, warmup if kind == "nuts" else min(warmup, max(draws, 1)), thin, kind)
     whole_number("chains", chains, 1)
+    check_bounds(chains=chains, seed=seed)
+    check_memory(
+        8.0 * grid.size * chains * draws * len(sets), "this many draws and chains", "use fewer, they are all kept"
+    )
     if pointwise and not np.any(grid == 1.0):
         raise BadInput("pointwise log-likelihoods need β = 1, which is not sampled", "add 1 to betas")
     model.check(sets[0])
@@ -121,6 +126,7 @@ def _chosen(model: Model, sampler: str) -> str:
 def _lengths(draws: int, warmup: int, thin: int, kind: str) -> Lengths:
     whole_number("draws", draws, 4)
     whole_number("warmup", warmup, 0)
+    check_bounds(draws=draws, warmup=warmup)
     whole_number("thin", thin, 1)
     if draws % thin:
         raise BadInput(f"draws = {draws} is not a multiple of thin = {thin}", "change one of them")

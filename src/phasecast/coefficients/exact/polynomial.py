@@ -6,6 +6,7 @@ A polynomial is a dictionary from exponents to rational coefficients, with the n
 from __future__ import annotations
 
 import ast
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,7 +17,10 @@ from phasecast.core.expressions import Operator, Reader, parse_expression
 
 # Chosen so that every accepted text is multiplied out within about a second; far above any loss in the literature.
 LONGEST_TEXT, HIGHEST_POWER, MOST_TERMS = 5000, 100, 5000
+HIGHEST_DEGREE = 200  # of one variable after multiplying out; Sturm chains of longer edges take minutes
+MOST_DIGITS = 1000  # of a coefficient; far above any loss, and such numbers are still multiplied at once
 MOST_PRODUCTS = 20 * MOST_TERMS  # pairs of terms in one multiplication, before equal powers are collected
+_MOST_BITS = MOST_DIGITS * math.log2(10)
 _VARIABLE = re.compile(r"[a-z][0-9]{0,3}")
 
 Terms = dict[tuple[int, ...], Fraction]
@@ -34,7 +38,8 @@ class Polynomial:
         total = Fraction(0)
         for exponents, coefficient in self.terms.items():
             for value, exponent in zip(point, exponents, strict=True):
-                coefficient *= value**exponent
+                if exponent:
+                    coefficient *= value**exponent
             total += coefficient
         return total
 
@@ -65,7 +70,7 @@ class _Expansion(Reader[Terms]):
         self.one = (0,) * len(names)
 
     def constant(self, value: int | float) -> Terms:
-        exact = Fraction(str(value))
+        exact = Fraction(str(value)) if abs(value) < 10**MOST_DIGITS else Fraction(value)
         return {self.one: exact} if exact else {}
 
     def variable(self, name: str) -> Terms:
@@ -82,7 +87,7 @@ class _Expansion(Reader[Terms]):
             return _sum(left, right, 1 if operation == "+" else -1)
         if set(right) != {self.one}:
             raise _not_a_polynomial()
-        return {exponents: coefficient / right[self.one] for exponents, coefficient in left.items()}
+        return _bounded({exponents: coefficient / right[self.one] for exponents, coefficient in left.items()})
 
     def power(self, base: Terms, exponent: ast.expr) -> Terms:
         result: Terms = {self.one: Fraction(1)}
@@ -114,7 +119,7 @@ def _sum(left: Terms, right: Terms, sign: int) -> Terms:
     total = dict(left)
     for exponents, coefficient in right.items():
         total[exponents] = total.get(exponents, Fraction(0)) + sign * coefficient
-    return {exponents: coefficient for exponents, coefficient in total.items() if coefficient}
+    return _bounded({exponents: coefficient for exponents, coefficient in total.items() if coefficient})
 
 
 def _product(left: Terms, right: Terms) -> Terms:
@@ -127,7 +132,17 @@ def _product(left: Terms, right: Terms) -> Terms:
             total[exponents] = total.get(exponents, Fraction(0)) + a * b
     if len(total) > MOST_TERMS:
         raise BadInput("the polynomial has too many terms when multiplied out", f"use at most {MOST_TERMS}")
-    return {exponents: coefficient for exponents, coefficient in total.items() if coefficient}
+    return _bounded({exponents: coefficient for exponents, coefficient in total.items() if coefficient})
+
+
+def _bounded(terms: Terms) -> Terms:
+    """The terms, if neither a degree nor a coefficient is too large to go on with."""
+    for exponents, coefficient in terms.items():
+        if max(exponents, default=0) > HIGHEST_DEGREE:
+            raise BadInput("a power of the polynomial is too high when multiplied out", f"use at most {HIGHEST_DEGREE}")
+        if max(coefficient.numerator.bit_length(), coefficient.denominator.bit_length()) > _MOST_BITS:
+            raise BadInput("a coefficient of the polynomial has too many digits", f"use at most {MOST_DIGITS}")
+    return terms
 
 
 def _order(name: str) -> tuple[str, int]:

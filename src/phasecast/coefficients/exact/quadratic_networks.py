@@ -8,6 +8,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 from phasecast.coefficients.exact.coefficient import Coefficient
+from phasecast.core.bounds import is_prime
 from phasecast.core.errors import BadInput, OutsideRegime, whole_number
 
 SOURCE = "Cullen et al. 2026, Theorems 4.1 and 4.2 with the rank corrected (secants of P^(p−1) × P^(d−1) by O(1,2))"
@@ -83,7 +84,7 @@ def modular_addition(
     >>> modular_addition(7, 10).value, modular_addition(5, 40, regime="lazy").value
     (Fraction(95, 1), Fraction(60, 1))
     """
-    if whole_number("p", p, 2) and any(p % q == 0 for q in range(2, int(p**0.5) + 1)):
+    if not is_prime(whole_number("p", p, 2)):
         raise BadInput(f"p = {p} is not prime", "use a prime number")
     k, dead_v, dead_both = (
         whole_number(name, value, least)

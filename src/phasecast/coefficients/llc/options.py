@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
+from phasecast.core.bounds import check_bounds
 from phasecast.core.errors import BadInput, unknown, whole_number
 from phasecast.sampling import KERNELS, Fixed, Kernel
 from phasecast.sampling.backends.protocol import Minibatch
@@ -73,7 +74,10 @@ class LLCOptions(BaseModel):
         if value is None or isinstance(value, str):
             return value
         value = value.item() if isinstance(value, np.generic) else value
-        return whole_number(info.field_name, value, 0 if info.field_name == "seed" else 1)
+        number = whole_number(info.field_name, value, 0 if info.field_name == "seed" else 1)
+        if info.field_name != "n":
+            check_bounds(**{info.field_name: number})
+        return number
 
     @field_validator("nbeta", "gamma", "radius", "target", "max_grads", "seconds", mode="before")
     @classmethod

@@ -13,6 +13,7 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
+from phasecast.core.bounds import check_bounds
 from phasecast.core.errors import BadInput, unknown
 from phasecast.core.types import Array
 from phasecast.features.curvature.compiled import evaluate_batched
@@ -91,6 +92,7 @@ def target(choice: str | Link | Target, *, latents: int | None = None, noise: fl
         return choice
     if not (isinstance(noise, int | float) and math.isfinite(noise) and noise >= 0):
         raise BadInput(f"the noise is {noise}", "give its standard deviation, ≥ 0")
+    check_bounds(noise=noise)
     if isinstance(choice, str):
         parsed = _from_text(choice, float(noise))
         if latents not in (None, parsed.latents):

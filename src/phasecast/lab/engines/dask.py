@@ -17,6 +17,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
+from phasecast.core.bounds import check_bounds
 from phasecast.core.errors import BadInput, MissingExtra, unknown
 from phasecast.core.user_code import working_folder
 from phasecast.lab.engines import Outcome, RunTask, compute
@@ -86,6 +87,8 @@ class DaskEngine:
     def __post_init__(self) -> None:
         if importlib.util.find_spec("distributed") is None:
             raise MissingExtra("dask", "dask")
+        if self.workers is not None:
+            check_bounds(workers=self.workers)
         if self.address and self.slurm:
             raise BadInput("an address and a cluster file cannot be combined", "use --address or --cluster")
 

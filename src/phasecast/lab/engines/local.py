@@ -14,6 +14,7 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from phasecast.core.bounds import check_bounds
 from phasecast.core.errors import BadInput
 from phasecast.lab.engines import Outcome, RunTask, compute
 from phasecast.lab.provenance import available_threads, pin_threads
@@ -34,6 +35,7 @@ class LocalEngine:
     def __post_init__(self) -> None:
         if self.threads < 1 or (self.workers is not None and self.workers < 1):
             raise BadInput("an engine needs at least one worker and one thread", "use --workers ≥ 1 and --threads ≥ 1")
+        check_bounds(workers=self.workers, threads=self.threads)
 
     def __call__(self, tasks: Sequence[RunTask]) -> Iterator[Outcome]:
         workers = self.workers or max(1, available_threads() // self.threads)
