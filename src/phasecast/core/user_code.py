@@ -135,19 +135,32 @@ def own_sources(module_name: str) -> dict[str, Path]:
 
 def _source_path(name: str) -> Path | None:
     try:
-        with _from_source():  # find_spec imports the parent packages
+        with _from_source():  # find_spec imports the parent packages: not those of an installed one, which take long
+            top, dot, _ = name.partition(".")
+            spec = importlib.util.find_spec(top)
+            if not dot or spec is None or (spec.origin and is_installed(Path(spec.origin))):
+                return _python_file(spec)
             spec = importlib.util.find_spec(name)
     except (ImportError, ValueError, AttributeError):
         return None
+    return _python_file(spec)
+
+
+def _python_file(spec: ModuleSpec | None) -> Path | None:
     return Path(spec.origin) if spec and spec.origin and spec.origin.endswith(".py") else None
 
 
 def is_installed(path: Path) -> bool:
     """Whether a file belongs to an installed package, the standard library, or phasecast itself."""
-    homes = [sysconfig.get_path(kind) for kind in ("stdlib", "platstdlib", "purelib", "platlib")]
-    homes.append(str(Path(__file__).parents[1]))
     resolved = path.resolve()
-    return "site-packages" in resolved.parts or any(resolved.is_relative_to(Path(home).resolve()) for home in homes)
+    return "site-packages" in resolved.parts or any(resolved.is_relative_to(home) for home in _homes())
+
+
+@functools.cache
+def _homes() -> tuple[Path, ...]:
+    """Where installed packages, the standard library and phasecast itself are."""
+    installed = {Path(sysconfig.get_path(kind)) for kind in ("stdlib", "platstdlib", "purelib", "platlib")}
+    return tuple(home.resolve() for home in (*installed, Path(__file__).parents[1]))
 
 
 def _imports(path: Path, name: str) -> Iterator[str]:

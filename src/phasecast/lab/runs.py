@@ -123,11 +123,12 @@ class Run:
                 raise DamagedRun(self.id, str(damage)) from None
         return status.get("seal")
 
-    def conclusion(self) -> Conclusion:
-        """What the results say, computed from the stored arrays."""
+    def conclusion(self, results: xr.DataTree | None = None) -> Conclusion:
+        """What the results say, computed from the stored arrays; they are read unless :meth:`results` is given."""
         if self.computed is not None:
             return self.computed
-        recipe, spec, results = self.recipe, self.spec, self.results()
+        recipe, spec = self.recipe, self.spec
+        results = self.results() if results is None else results
         with self.trusted():
             return recipe.conclude(spec, results)
 

@@ -36,10 +36,10 @@ class Powers:
 
 
 def powers(rng: np.random.Generator) -> Powers:
-    """One to five variables; half of the problems have a prior."""
+    """One to five variables; half of the problems have a prior. Powers up to 4 are 96 where the prior is flat."""
     count = int(rng.integers(1, 6))
-    exponents = rng.integers(0, 7, count)
-    exponents[rng.integers(count)] = rng.integers(1, 7)
+    exponents = rng.integers(0, 5, count)
+    exponents[rng.integers(count)] = rng.integers(1, 5)
     prior = rng.integers(0, 4, count) * (rng.random() < 0.5)
     return Powers(tuple(map(int, exponents)), tuple(map(int, prior)))
 

@@ -89,7 +89,7 @@ def groups(spec: GrokkingBank) -> list[Group]:
 
 def _group(spec: GrokkingBank, draw: np.random.Generator, number: int, grid: bool, p: int, count: int) -> Group:
     """The trainings of one size; the last ones repeat the settings of the first ones with other seeds."""
-    again = GRID_SEEDS if grid else ZONE_SEEDS
+    again = min(GRID_SEEDS if grid else ZONE_SEEDS, spec.runs // 2)
     if grid:
         places = draw.permutation(9)[np.arange(spec.runs - again) % 9]
         rates = np.array(spec.lr)[places // 3]
