@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import importlib
+from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from phasecast import claims
-from phasecast.claims import registry
+from phasecast.claims import registry, verify_all
+from phasecast.claims.seeds import check_generator, fresh_seeds, shifted
 from phasecast.core import Claim, ClaimVerdict, RecipeCheck
 from phasecast.core.errors import BadInput
 from phasecast.lab import run
@@ -57,6 +60,7 @@ LONG_CHECKS = (
     "survey/eq-2",
 )  # each trains, solves or samples for more than ten seconds
 SMALLER = {
+    "grokking/critical-data-size": {"p": (23,)},
     "singular/table-2-estimates": {"datasets": 4, "chains": 2, "draws": 800, "warmup": 100},
 }
 """What the test changes in the setting of a check that takes minutes; it keeps the judge."""
@@ -85,6 +89,38 @@ def test_a_check_of_minutes_finds_what_we_say_on_a_smaller_scale(identity, share
     found = run(check.recipe, {**check.spec, **SMALLER[identity]}, store=shared_store, quiet=True)
     finding = check.judge(found.conclusion().answers)
     assert finding.verdict is ALL[identity].verdict, finding.words
+
+
+def test_a_criterion_chosen_when_results_were_known_is_stated_and_marked():
+    exploratory = [claim for claim in ALL.values() if claim.exploratory]
+    assert {"grokking/section-6.3", "features/predictive", "scaling/figure-6"} <= {claim.id for claim in exploratory}
+    assert all(claim.criterion for claim in exploratory)
+    with pytest.raises(BadInput, match="say what its check requires"):
+        replace(exploratory[0], criterion="")
+
+
+def test_a_blind_verification_draws_other_numbers_and_zero_the_usual_ones():
+    usual, keyed = check_generator(3).random(), check_generator(18, 50, 2).random()
+    assert usual == np.random.default_rng(3).random()
+    assert keyed == np.random.default_rng([18, 50, 2]).random()
+    with fresh_seeds(0):
+        assert (check_generator(3).random(), shifted(3)) == (usual, 3)
+    with fresh_seeds(1):
+        first = check_generator(3).random(), check_generator(18, 50, 2).random(), shifted(3)
+    with fresh_seeds(2):
+        second = check_generator(3).random(), check_generator(18, 50, 2).random(), shifted(3)
+    assert len({usual, keyed, *first[:2], *second[:2]}) == 6
+    assert (first[2], second[2]) == (10_003, 20_003)
+
+
+def test_a_blind_verification_is_a_run_of_its_own(tmp_path):
+    rows = {seed: verify_all("survey/lambda-is-min", seed=seed, store=tmp_path, quiet=True)[0] for seed in (0, 5)}
+    assert all(row.confirmed for row in rows.values())
+    assert rows[0].run != rows[5].run
+    assert [row.plain()["seed"] for row in rows.values()] == [0, 5]
+    for seed in (-1, 2**32):
+        with pytest.raises(BadInput, match="invalid seed"):
+            verify_all("survey/", seed=seed, store=tmp_path, quiet=True)
 
 
 @pytest.mark.parametrize("identity", [name for name, claim in ALL.items() if claim.counterexample])

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -112,3 +115,132 @@ def test_a_million_rows_do_not_fill_the_memory(tmp_path):
     count, more = map(int, done.stdout.split())
     assert count <= 2001
     assert more < 20_000  # kilobytes; the file has 25,000
+
+
+SETTINGS = ("task=addition", "p=23", "n=231", "lr=0.002", "weight_decay=1e-4", "width=115")
+SPEC = ("p=23", "width=115", "fraction=0.437", "lr=0.002", "steps=500", "llc=false")
+
+
+def test_settings_bring_in_the_bank(command_json, tmp_path):
+    path = tmp_path / "log.csv"
+    path.write_text(HEADER + "".join(FALLING.splitlines(keepends=True)[:30]))
+    made = command_json("forecast", path, "--set", *SETTINGS)
+    assert made["tier"] == "log + settings + bank"
+    assert made["runs"] > 25
+
+
+@pytest.mark.parametrize("other", ["batch=100", "width=230", "beta2=0.99", "network=mlp", "n=120", "lr=0.1"])
+def test_what_the_bank_has_not_seen_is_left_to_the_log_alone(other, command_json, tmp_path):
+    path = tmp_path / "log.csv"
+    path.write_text(HEADER + FALLING)
+    name = other.partition("=")[0]
+    made = command_json(
+        "forecast", path, "--set", *(word for word in SETTINGS if not word.startswith(f"{name}=")), other
+    )
+    assert made["tier"] == "lone log"
+    assert "the log alone is used" in made["reasons"][-1]
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (("p=23",), "the settings lack task"),
+        ((*SETTINGS, "colour=red"), "unknown setting"),
+        ((*SETTINGS[:-1], "width=many"), "width is 'many'"),
+        (("p",), "invalid setting"),
+    ],
+)
+def test_bad_settings_are_one_line(words, problem, command, tmp_path):
+    path = tmp_path / "log.csv"
+    path.write_text(HEADER + FALLING)
+    code, _, err = command("forecast", path, "--set", *words)
+    assert code == 2
+    assert problem in err
+    assert len(err.strip().splitlines()) == 1
+
+
+def test_a_run_is_forecast_before_and_while_it_trains(command, command_json, store):
+    code, _, err = command("run", "grokking", "--store", store, "--set", *SPEC)
+    assert code in (0, 3)
+    lines = [line for line in err.splitlines() if line.startswith("forecast ")]
+    assert lines[0].startswith("forecast before step 0")
+    run = next(path.name for path in store.iterdir() if path.name.startswith("grokking-"))
+    archived = (store / run / "forecasts.jsonl").read_text().splitlines()
+    assert len(archived) >= 3
+    assert command_json("forecast", run, "--store", store)["tier"] == "log + settings + bank"
+    assert command_json("forecast", "scores", "--store", store)["runs"] == 1
+    command("report", run, "--store", store)
+    assert (store / run / "figures" / "forecasts.svg").exists()
+
+
+def test_a_run_that_will_not_grok_says_so_before_it_starts(command, store):
+    _, _, err = command("run", "grokking", "--store", store, "--set", "p=17", "width=85", "steps=40", "llc=false")
+    first = next(line for line in err.splitlines() if line.startswith("forecast "))
+    assert "unlikely to generalise" in first
+
+
+def test_the_sparse_run_of_20000_steps_is_advised_to_use_more_rows():
+    from phasecast.lab import find_recipe
+
+    recipe = find_recipe("grokking")
+    (made,) = recipe.foresee(recipe.spec(p=17, width=85, fraction=0.4, steps=20_000))
+    assert "unlikely to generalise" in made.line()
+    assert "use fraction ≥ 0.4" in made.line()
+
+
+def test_a_run_in_progress_is_forecast(command_json, store, monkeypatch):
+    import contextlib
+    import itertools
+
+    from phasecast import lab
+    from phasecast.core.errors import RunInterrupted
+    from phasecast.lab import driver
+
+    class SoonSet:
+        def __init__(self):
+            self.asked = itertools.count()
+
+        def is_set(self) -> bool:
+            return next(self.asked) > 35  # twice per chunk, first to write a checkpoint
+
+    monkeypatch.setattr(driver, "_stop_signals", lambda: contextlib.nullcontext(SoonSet()))
+    values = {"p": 23, "width": 115, "fraction": 0.437, "lr": 0.002, "steps": 500, "llc": False}
+    with pytest.raises(RunInterrupted) as stopped:
+        lab.run("grokking", values, store=store, quiet=True)
+    made = command_json("forecast", stopped.value.run, "--store", store)
+    assert 0 < made["made_at"] < 500
+    assert made["tier"] in ("log + settings + bank", "lone log")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("grokking", "--p", "23", "--lr", "0.002"),
+        ("posterior", "--coefficient", "2.5", "--error", "0.1", "--sizes", "100", "1000", "--errors", "0.01"),
+        ("feature", "--target", "z**2", "--dimension", "200"),
+        ("curve", "--modes", "4", "--exponent", "1", "--lr", "0.5", "--draws", "1", "--eps", "0.01", "--up-to", "300"),
+    ],
+    ids=lambda words: words[0],
+)
+def test_a_plan_is_a_table_of_numbers_with_meanings(words, command_json):
+    plan = command_json("plan", *words)
+    assert all(line["meaning"] for line in plan["lines"])
+    assert any(line["value"] is not None for line in plan["lines"])
+
+
+def test_a_plan_outside_of_the_bank_is_refused(command):
+    code, _, err = command("plan", "grokking", "--p", "97")
+    assert code == 2
+    assert "modulus" in err
+
+
+def test_the_commands_of_the_page_run_as_printed(command, tmp_path, monkeypatch):
+    page = (Path(__file__).parents[2] / "docs" / "forecasting.md").read_text()
+    blocks = re.findall(r"^```bash\n(.*?)^```$", page, flags=re.DOTALL | re.MULTILINE)
+    lines = [line for block in blocks for line in block.splitlines()]
+    assert len(lines) >= 10
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "log.csv").write_text(HEADER + FALLING)
+    for line in lines:
+        code, _, err = command(*shlex.split(line)[1:])
+        assert code in (0, 3), f"{line}: {err}"  # the made-up log is not of the kind that the settings say

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -19,6 +21,7 @@ from phasecast.studies.online.paper_figures.lines import (
     Panel,
     Plan,
     Quantity,
+    Settings,
     answers_of,
 )
 from phasecast.studies.online.paper_figures.scaling_figure import (
@@ -52,6 +55,16 @@ def test_every_figure_has_a_plan(figure, scale, data):
     assert len(set(labels)) == len(labels)
     addresses = [(quantity.id, *sorted(quantity.where.items())) for quantity in plan.numbers]
     assert len(set(addresses)) == len(addresses)
+
+
+@pytest.mark.parametrize("scale", ["small", "paper"])
+@pytest.mark.parametrize("figure", range(1, 21))
+def test_every_figure_states_its_parameters(figure, scale):
+    plan = figures_of_the_paper()[figure](Settings(scale == "paper", 0, "x.npy" if figure == 14 else None, 12))
+    for words in ("β" if figure != 14 else "N = 12", "η", "L = " if figure != 14 else "N", "SGD"):
+        assert words in plan.setting
+    sgd = figure in (1, 2, 3, 14, 15)
+    assert sgd == bool(re.search(r"runs? of SGD", plan.setting))
 
 
 def test_the_table_has_every_figure_once():

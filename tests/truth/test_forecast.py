@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from statistics import NormalDist
 
@@ -12,6 +13,7 @@ from phasecast.core import Status
 from phasecast.core.errors import BadInput
 from phasecast.core.results import Measurement, Result, Verdict
 from phasecast.forecasting import Forecast, TrainingLog, forecast, lone_log, read_log, refusals
+from phasecast.forecasting.settings import Settings
 
 STEP = np.arange(0.0, 2001.0, 20.0)
 MEMORISED, PEAK, OUTCOME = 100.0, 200.0, 3200.0
@@ -111,9 +113,10 @@ def test_a_network_stuck_at_the_mirror_share_is_told_apart():
     log = made_up()
     share = refusals.mirror_share(17, 120)
     stuck = TrainingLog(log.step, log.train_accuracy, np.full(len(log), share), log.validation_loss)
-    assert "mirror" in (refusals.stuck_at_mirror(stuck, "addition", 17, 120) or "")
-    assert refusals.stuck_at_mirror(log, "addition", 17, 120) is None
-    assert refusals.stuck_at_mirror(stuck, "subtraction", 17, 120) is None
+    settings = Settings("addition", p=17, n=120, lr=1e-3, weight_decay=1e-4, width=85)
+    assert "mirror" in (refusals.stuck_at_mirror(stuck, settings) or "")
+    assert refusals.stuck_at_mirror(log, settings) is None
+    assert refusals.stuck_at_mirror(stuck, dataclasses.replace(settings, task="subtraction")) is None
 
 
 def test_the_crps_is_that_of_a_normal_variable_in_log_time():

@@ -90,6 +90,8 @@ def read_claims(folder: Path, content: dict[str, Any]) -> Iterator[Claim]:
             why=entry["why"],
             ours=entry.get("ours", ""),
             counterexample=(folder / "counterexamples" / program).read_text().strip() if program else "",
+            criterion=entry.get("criterion", ""),
+            exploratory=entry.get("exploratory", False),
         )
 
 

@@ -10,13 +10,14 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pydantic import Field, field_validator
 
 from phasecast.claims.registry import all_claims, check_of, find
+from phasecast.claims.seeds import APART, LARGEST, fresh_seeds
 from phasecast.core.claim import Claim, ClaimVerdict, Finding, RecipeCheck
 from phasecast.core.errors import BadInput, PhasecastError, unknown
 from phasecast.core.results import Comparison, Result, Verdict
@@ -57,6 +58,8 @@ class StoredVerification:
     current: bool
     """Whether the run was made by the code as it is now (the same commit or release)."""
     error: str = ""
+    seed: int = 0
+    """Of a blind verification; 0 for the seeds with which the claim was judged first."""
 
     @property
     def confirmed(self) -> bool:
@@ -73,6 +76,7 @@ class StoredVerification:
             "seconds": self.seconds,
             "run": self.run,
             "current": self.current,
+            "seed": self.seed,
             "error": self.error or None,
         }
 
@@ -81,6 +85,7 @@ def verify_all(
     beginning: str = "",
     *,
     again: bool = False,
+    seed: int = 0,
     engine: Engine | None = None,
     store: Store | str | Path | None = None,
     quiet: bool = False,
@@ -90,13 +95,17 @@ def verify_all(
     Parameters
     ----------
     again: remove the stored runs of these checks first.
+    seed: of a blind verification: every check draws random numbers that no other verification has used. 0 stands for
+        the numbers with which our verdicts were found. What is exact does not depend on it.
     engine: where the checks are computed; defaults to one process per core.
     """
+    if not (isinstance(seed, int) and 0 <= seed <= LARGEST):
+        raise BadInput(f"invalid seed {seed}", f"use a whole number from 0 to {LARGEST}")
     claims = {name: claim for name, claim in all_claims().items() if name.startswith(beginning)}
     if not claims:
         raise unknown("claim", beginning, all_claims())
     place = Store.of(store)
-    experiments = {name: _experiment(claim) for name, claim in claims.items()}
+    experiments = {name: _experiment(claim, seed) for name, claim in claims.items()}
     runs = {name: identify(recipe, spec) for name, (recipe, spec) in experiments.items()}
     if again:
         for run in {run for run in runs.values() if Run(run, place).exists}:
@@ -109,16 +118,18 @@ def verify_all(
     outcomes = compute_tasks(tasks, f"claims ({len(claims)})", engine=engine, quiet=quiet)
     identities = list(unique)
     errors = {identities[outcome.task.index]: outcome.error for outcome in outcomes if outcome.run is None}
-    return [_stored(claim, Run(runs[name], place), errors.get(runs[name], "")) for name, claim in claims.items()]
+    rows = [_stored(claim, Run(runs[name], place), errors.get(runs[name], "")) for name, claim in claims.items()]
+    return [replace(row, seed=seed) for row in rows]
 
 
-def _experiment(claim: Claim) -> tuple[Recipe, Spec]:
-    """The run that checks a claim."""
+def _experiment(claim: Claim, seed: int) -> tuple[Recipe, Spec]:
+    """The run that checks a claim; an experiment counts its seeds from where a blind verification starts."""
     check = check_of(claim.id)
     if isinstance(check, RecipeCheck):
         recipe = find_recipe(check.recipe)
-        return recipe, make_spec(recipe.spec, check.spec)
-    return RECIPE, make_spec(ClaimCheck, {"claim": claim.id})
+        own = int(check.spec.get("seed", 0))
+        return recipe, make_spec(recipe.spec, {**check.spec, "seed": own + APART * seed} if seed else check.spec)
+    return RECIPE, make_spec(ClaimCheck, {"claim": claim.id, "seed": seed})
 
 
 def _stored(claim: Claim, run: Run, error: str) -> StoredVerification:
@@ -158,7 +169,8 @@ def work(spec: ClaimCheck, state: PyTree) -> Iterator[Chunk]:
     check = check_of(spec.claim)
     if isinstance(check, RecipeCheck):
         raise BadInput(f"the check of '{spec.claim}' is a recipe", "use `phasecast claims verify`")
-    finding = check()
+    with fresh_seeds(spec.seed):
+        finding = check()
     row = {
         "verdict": [str(finding.verdict)],
         "words": [finding.words],

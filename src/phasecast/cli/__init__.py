@@ -17,6 +17,7 @@ COMMANDS = {
     "curve": "learning curve of a two-layer network on power-law data, with plateau, escape and slope",
     "threshold": "how many examples per dimension a network needs to detect the hidden directions of a target",
     "forecast": "when a training in progress will generalise, from its log: a CSV file or a run",
+    "plan": "how much data or time: `plan grokking`, `plan feature`, `plan curve`, `plan posterior`",
     "run": "run a recipe; a finished run is returned, an interrupted one is resumed",
     "sweep": "run a recipe over a grid, zipped values, or seeds",
     "runs": "list runs and sweeps; show, resume, remove and export them",

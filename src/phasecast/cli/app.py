@@ -9,7 +9,7 @@ from cyclopts import App
 SHARED = {"arena": "run", "demo": "run", "sweep": "run", "report": "runs", "rlct": "llc"}
 """Commands that live in the module of another command."""
 
-GROUPS = ("runs", "recipes", "claims", "forecast")
+GROUPS = ("runs", "recipes", "claims", "forecast", "plan")
 """Commands with sub-commands: their module has an ``app``. The modules of the others have a function of their name."""
 
 

@@ -63,6 +63,9 @@ def verify(
         bool, Parameter(name="--all", negative=(), help="verify all claims; stored and resumable")
     ] = False,
     again: Annotated[bool, Parameter(negative=(), help="with --all, compute the stored checks again")] = False,
+    seed: Annotated[
+        int, Parameter(help="with --all, other random numbers than those our verdicts were found with; 0 for those")
+    ] = 0,
     workers: Annotated[int | None, Parameter(help="with --all, processes; defaults to one per core")] = None,
     options: Stored = Stored(),
 ) -> int:
@@ -73,41 +76,50 @@ def verify(
     from phasecast.core.errors import BadInput
 
     if every:
-        return _verify_all(claim or "", again, workers, options)
+        return _verify_all(claim or "", again, seed, workers, options)
     if claim is None:
         raise BadInput("no claim is given", "give the id of a claim, or --all")
-    if again or workers is not None:
-        raise BadInput("--again and --workers need --all", "leave them out: a single check is always computed")
+    if again or seed or workers is not None:
+        raise BadInput("--again, --seed and --workers need --all", "leave them out: a single check is always computed")
     return _verify_one(claim, options)
 
 
-def _verify_all(beginning: str, again: bool, workers: int | None, options: Stored) -> int:
+def _verify_all(beginning: str, again: bool, seed: int, workers: int | None, options: Stored) -> int:
     from phasecast import claims
     from phasecast.lab import LocalEngine
 
-    rows = claims.verify_all(beginning, again=again, engine=LocalEngine(workers), store=options.store)
+    rows = claims.verify_all(beginning, again=again, seed=seed, engine=LocalEngine(workers), store=options.store)
     confirmed, failed = sum(row.confirmed for row in rows), sum(row.finding is None for row in rows)
     lines = [
         table(
-            ("claim", "our verdict", "the check says", "", "seconds"),
+            ("claim", "our verdict", "the check says", "", "criterion", "seconds"),
             [
                 (
                     row.claim.id,
                     str(row.claim.verdict),
                     "failed" if row.finding is None else str(row.finding.verdict),
                     "confirmed" if row.confirmed else "NOT confirmed",
+                    "exploratory" if row.claim.exploratory else "",
                     "" if row.seconds is None else f"{row.seconds:.1f}",
                 )
                 for row in rows
             ],
         ),
         "",
-        f"{confirmed} of {len(rows)} claims confirmed" + (f", {failed} checks failed" if failed else ""),
+        f"{confirmed} of {len(rows)} claims confirmed"
+        + (f" with seed {seed}" if seed else "")
+        + (f", {failed} checks failed" if failed else ""),
     ]
     lines += [f"{row.claim.id}: {row.error}" for row in rows if row.error]
     if stale := sum(not row.current for row in rows):
         lines.append(f"{stale} were verified by another version of the code; --again computes them again")
-    content = {"confirmed": confirmed, "total": len(rows), "failed": failed, "claims": [row.plain() for row in rows]}
+    content = {
+        "confirmed": confirmed,
+        "total": len(rows),
+        "failed": failed,
+        "seed": seed,
+        "claims": [row.plain() for row in rows],
+    }
     emit(content, "\n".join(lines), options)
     return 1 if failed else 0 if confirmed == len(rows) else 3
 
@@ -133,6 +145,8 @@ def _lines(claim: Claim) -> list[str]:
         f"  why        {claim.why}",
     ]
     lines += [f"  ours       {claim.ours}"] if claim.ours else []
+    chosen = " (chosen when results were known)" if claim.exploratory else ""
+    lines += [f"  criterion  {claim.criterion}{chosen}"] if claim.criterion else []
     if claim.counterexample:
         lines += ["", "counterexample:", *(f"  {line}" for line in claim.counterexample.splitlines())]
     return lines

@@ -183,7 +183,10 @@ def emit_run(run: Run, options: Computing) -> int:
 
 def _answer_lines(run: Run) -> list[str]:
     """The answers of a run as a table, the reasons of refused ones below it, and the sentence."""
-    rows = run.conclusion().rows()
+    from phasecast.lab.forecasts.archive import kept
+    from phasecast.report.forecasts import beside_forecasts
+
+    rows = beside_forecasts(run.conclusion().rows(), kept(run.folder))
     reasons = [
         f"{row.name} is {row.measurement.status}: {reason}"
         for row in rows

@@ -61,6 +61,9 @@ class Claim:
     ours: our version of the statement, where the paper's needs one.
     counterexample: at most ten lines of Python that print the contradiction, where the claim does not hold as
         printed.
+    criterion: what the check requires, with its reason, where that is more than equality or agreement within errors.
+    exploratory: whether the criterion was chosen, or changed, when results were known: such a verdict needs a check
+        on other seeds and sizes.
     """
 
     id: str
@@ -70,6 +73,8 @@ class Claim:
     why: str
     ours: str = ""
     counterexample: str = ""
+    criterion: str = ""
+    exploratory: bool = False
 
     def __post_init__(self) -> None:
         against = self.verdict in (ClaimVerdict.HOLDS_CORRECTED, ClaimVerdict.DOES_NOT_HOLD)
@@ -83,6 +88,8 @@ class Claim:
                 f"the counterexample of claim '{self.id}' is too long",
                 f"use {LONGEST_COUNTEREXAMPLE} lines at most",
             )
+        if self.exploratory and not self.criterion:
+            raise BadInput(f"claim '{self.id}' is exploratory without a criterion", "say what its check requires")
 
     def plain(self) -> dict[str, Any]:
         """The claim for other programs."""
@@ -94,4 +101,6 @@ class Claim:
             "why": self.why,
             "ours": self.ours or None,
             "counterexample": self.counterexample or None,
+            "criterion": self.criterion or None,
+            "exploratory": self.exploratory,
         }

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from phasecast.core.results import Status
-from phasecast.figures.drawing import COLOURS, EXACT, blank, legend
 from phasecast.forecasting.result import Forecast
 
 if TYPE_CHECKING:
@@ -24,6 +23,8 @@ def fan(forecasts: Sequence[Forecast], outcome: float | None = None, until: floa
 
     Forecasts before step 0 are drawn at 0. An arrow is a lower bound, a hollow mark on the axis a refusal.
     """
+    from phasecast.figures.drawing import COLOURS, EXACT, blank, legend
+
     figure, ((axes,),) = blank(width=6.4, height=4.0)
     made = [one for one in forecasts if one.status is not Status.REFUSED]
     refused = [_at(one) for one in forecasts if one.status is Status.REFUSED]
@@ -48,6 +49,8 @@ def fan(forecasts: Sequence[Forecast], outcome: float | None = None, until: floa
 
 
 def _intervals(axes: Axes, made: Sequence[Forecast], top: float) -> None:
+    from phasecast.figures.drawing import COLOURS
+
     closed = [one for one in made if one.high is not None]
     if len(closed) > 1:
         at = np.array([_at(one) for one in closed])

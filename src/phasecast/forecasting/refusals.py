@@ -13,6 +13,7 @@ import numpy as np
 from phasecast.core.policy import Policy, rule
 from phasecast.forecasting.log import TrainingLog
 from phasecast.forecasting.lone_log import Landmarks
+from phasecast.forecasting.settings import Settings
 
 COMMUTATIVE = ("addition", "multiplication")
 """Rules with a∘b = b∘a: a network can answer a held-out pair because its mirror image is a training pair."""
@@ -63,13 +64,13 @@ def mirror_share(p: int, n: int) -> float:
     return (p - 1) / p * n / (p * p - 1)
 
 
-def stuck_at_mirror(log: TrainingLog, task: str | None, p: int | None, n: int | None) -> str | None:
+def stuck_at_mirror(log: TrainingLog, settings: Settings | None) -> str | None:
     """A network that learned commutativity and not the rule sits at the share of mirrored pairs."""
     train99 = Landmarks.of(log).train99
-    if train99 is None or task not in COMMUTATIVE or not p or not n:
+    if train99 is None or settings is None or settings.task not in COMMUTATIVE:
         return None
     late = log.validation_accuracy[log.step >= log.last - POLICY.flat_share * (log.last - train99)]
-    share = mirror_share(p, n)
+    share = mirror_share(settings.p, settings.n)
     if len(late) < 3 or np.ptp(late) > POLICY.flat or abs(float(np.mean(late)) - share) > POLICY.near:
         return None
     return (

@@ -185,7 +185,8 @@ class Forecast(Prediction[float]):
         if self.status is Status.REFUSED:
             return f"forecast {when}: none; {self.reasons[0]}"
         chance = "" if self.probability is None else f"; within {self.window:.0f} steps: {self.probability:.0%}"
-        return f"forecast {when} ({self.tier}): validation accuracy passes 50% at {self.words()}{chance}"
+        advice = "".join(f"; {reason}" for reason in self.reasons)
+        return f"forecast {when} ({self.tier}): validation accuracy passes 50%: {self.words()}{chance}{advice}"
 
     def figure(self) -> Figure:
         """The forecasts made so far, a fan that closes on the outcome."""

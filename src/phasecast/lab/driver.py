@@ -10,14 +10,17 @@ import signal
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from types import FrameType
 from typing import Any
 
 from phasecast.core.errors import BadInput, PhasecastError, RecipeFailed, RunInterrupted, StoreError
+from phasecast.core.results import Status
 from phasecast.core.types import PyTree
+from phasecast.forecasting.result import Forecast
 from phasecast.lab import checkpoint, integrity, tables
 from phasecast.lab.files import disk_errors
+from phasecast.lab.forecasts import archive
 from phasecast.lab.provenance import provenance
 from phasecast.lab.recipe import Conclusion, Recipe
 from phasecast.lab.records import is_checkpoint
@@ -83,6 +86,7 @@ class Driver:
         for note in notes:
             self.progress.say(note)
         try:
+            self._archive(self.recipe.foresee(self.spec) if self.status["attempts"] == 1 else (), refused=True)
             layout = self.recipe.layout(self.spec)
             with disk_errors(self.folder.path):
                 try:
@@ -119,6 +123,7 @@ class Driver:
                 self.status["done"] = int(chunk.done)
                 self.status["total"] = None if chunk.total is None else int(chunk.total)
                 self.progress.update(chunk.done, chunk.total, chunk.metric)
+                self._archive(chunk.forecasts)
                 if stop.is_set() or time.monotonic() - last >= interval:
                     began = time.monotonic()
                     self._checkpoint(chunk.state)
@@ -129,6 +134,12 @@ class Driver:
                     self._write("interrupted")
                     self.folder.log("interrupted", done=chunk.done, total=chunk.total)
                     raise RunInterrupted(self.folder.id, f"{chunk.done} of {chunk.total or '?'}")
+
+    def _archive(self, forecasts: Sequence[Forecast], *, refused: bool = False) -> None:
+        """Keep forecasts as they were made, and print them; refused ones only where that is news."""
+        for forecast in forecasts:
+            if archive.keep(self.folder, forecast) and (refused or forecast.status is not Status.REFUSED):
+                self.progress.say(forecast.line())
 
     def _checkpoint(self, state: PyTree) -> None:
         self.number += 1

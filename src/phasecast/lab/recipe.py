@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     import xarray as xr
     from matplotlib.figure import Figure
 
+    from phasecast.forecasting.result import Forecast
+
 
 @dataclass(frozen=True)
 class Chunk:
@@ -38,6 +40,7 @@ class Chunk:
     rows: new rows for the tables of the recipe's layout.
     done, total: number of finished pieces, and of all pieces if it is known.
     metric: name and value of a number to show with the progress.
+    forecasts: what is forecast at this point; printed, and archived with the time.
     """
 
     state: Any
@@ -45,6 +48,7 @@ class Chunk:
     done: int
     total: int | None
     metric: tuple[str, float] | None = None
+    forecasts: Sequence[Forecast] = ()
 
 
 @dataclass(frozen=True)
@@ -165,6 +169,7 @@ class Recipe(Generic[S]):
     conclude: ``conclude(spec, results)``: from the stored DataTree to a :class:`Conclusion`; pure.
     figures: ``figures(spec, results)``: names and captioned figures; pure.
     tiny: values of a spec that runs within seconds, for tests.
+    foresee: ``foresee(spec)``: what can be forecast before the work begins; printed and archived.
     """
 
     name: str
@@ -176,6 +181,7 @@ class Recipe(Generic[S]):
     conclude: Callable[[S, xr.DataTree], Conclusion]
     figures: Callable[[S, xr.DataTree], Mapping[str, Captioned]] = lambda spec, results: {}
     tiny: Mapping[str, Any] = field(default_factory=dict)
+    foresee: Callable[[S], Sequence[Forecast]] = lambda spec: ()
 
     def source_print(self) -> str | None:
         """The fingerprint of a recipe's own code, for recipes that come by reference."""

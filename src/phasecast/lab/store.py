@@ -163,7 +163,7 @@ class RunFolder:
         refuse_links(self.path, folder=True)
         for name in ("checkpoint", "figures", "results.zarr"):
             refuse_links(self.path / name, folder=True)
-        for name in ("spec.json", "status.json", "log.jsonl", "lock", "report.html"):
+        for name in ("spec.json", "status.json", "log.jsonl", "forecasts.jsonl", "lock", "report.html"):
             refuse_links(self.path / name, folder=False)
 
     def status(self) -> dict[str, Any]:

@@ -15,12 +15,14 @@ from phasecast.core.errors import BadInput
 from phasecast.core.results import Status
 from phasecast.figures.style import inline, style, to_svg
 from phasecast.lab.files import disk_errors, refuse_links, write_atomically
+from phasecast.lab.forecasts.archive import Outcome, kept
 from phasecast.lab.recipe import Captioned, Recipe, Row
 from phasecast.lab.runs import Run
 from phasecast.lab.spec import Spec
 from phasecast.lab.store import FINISHED, Store
 from phasecast.lab.sweeps import FOLDER, recall
 from phasecast.report.figures import across_runs, by_quantity
+from phasecast.report.forecasts import beside_forecasts, forecast_figures
 
 _MARKS = {
     "agrees": ("good", "✓"),
@@ -39,15 +41,16 @@ def write(run: Run) -> Path:
     """Write ``report.html`` and ``figures/`` of a finished run; the path of the page."""
     results = run.results()
     recipe, spec, conclusion = run.recipe, run.spec, run.conclusion(results)
-    with style(), run.trusted():
-        drawn = recipe.figures(spec, results)
     status = run.folder.status()
+    made, outcome = kept(run.folder), Outcome.of(status.get("summary"))
+    with style(), run.trusted():
+        drawn = {**recipe.figures(spec, results), **forecast_figures(made, outcome)}
     page = _render(
         title=recipe.name,
         question=recipe.question,
         sentence=" ".join(part for part in (conclusion.sentence, conclusion.caution) if part),
         status=_mark(str(conclusion.status)),
-        answers=[_answer(row) for row in conclusion.rows()],
+        answers=[_answer(row) for row in beside_forecasts(conclusion.rows(), made)],
         figures=_save_figures(run.folder.figures, drawn),
         spec=_spec(recipe, spec.model_dump(mode="json")),
         again=_command(run, recipe, spec),

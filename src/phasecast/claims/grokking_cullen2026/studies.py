@@ -5,17 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
+
 from phasecast.claims.verdicts import all_agree, finding, undecided
 from phasecast.core.answers import Answers
 from phasecast.core.claim import Finding, RecipeCheck
 from phasecast.core.policy import Policy, rule
-from phasecast.core.results import Measurement, Status, Verdict
+from phasecast.core.results import Measurement, Status, Verdict, show
+from phasecast.core.statistics import weighted_line
 from phasecast.core.types import Array, PyTree
 from phasecast.grokking.analysis.decay_fits import EXPONENTIAL, POWER, DecayLaw
 from phasecast.grokking.analysis.transition import Transition
 
 RATES = (0.001, 0.0013, 0.0017, 0.0023, 0.003, 0.0039, 0.0051, 0.0067, 0.0088, 0.0116, 0.0152, 0.02)
 """Learning rates of the check of Figure 4: twelve, spread evenly in log over a factor of 20."""
+
+MODULI = (17, 19, 23, 29, 31)
+"""Of the check of the critical size of the training set; the paper has six from 53 to 103."""
 
 
 @dataclass(frozen=True)
@@ -25,6 +31,7 @@ class JudgePolicy(Policy):
     grows: float = rule(0.5, "chosen, not derived: K_eff in proportion to K means a slope of order one")
     fixed: float = rule(0.05, "chosen, not derived: a tenth of the slope that would count as growth")
     close: float = rule(0.7, "chosen, not derived: a rank correlation that one may call mirroring")
+    fewest_moduli: int = rule(3, "a line through two moduli has no residual")
     chance: float = rule(0.05, "the usual 5% level, here of shifted curves that correlate as well")
 
 
@@ -61,7 +68,23 @@ def _judge_size(answers: Answers) -> Finding:
     if not located:
         return undecided("no critical size was located")
     words = "; ".join(f"{one.name}: {float(one):.2f}, from {one.low:.2f} to {one.high:.2f}" for one in located)
+    words += _growth(ratios)
     return finding(words, ratios.comparisons(), printed=all_agree(ratios.comparisons()), experiment=True)
+
+
+def _growth(ratios: Answers) -> str:
+    """How the critical N/(M ln M) depends on M: a slope of 0 in logarithms is M ln M, 1 − 1/ln M would be M²."""
+    known = {
+        float(str(one.where["p"])): one.measurement
+        for one in ratios
+        if one.measurement is not None and one.measurement.status is not Status.REFUSED
+    }
+    if len(known) < POLICY.fewest_moduli:
+        return f"; {len(known)} moduli cannot tell M ln M from other growth"
+    values = np.array([float(one) for one in known.values()])
+    errors = np.array([float(np.asarray(one.error)) for one in known.values()]) / values
+    line = weighted_line(np.log(list(known)), np.log(values), errors)
+    return f"; N/(M ln M) changes like M^({show(line.slope, line.slope_error)})"
 
 
 def _judge_slopes(answers: Answers) -> Finding:
@@ -138,7 +161,7 @@ CHECKS = {
         {"rates": RATES, "weight_decays": (1e-4,), "llc": False, "steps": 6000},
         _judge_severity,
     ),
-    "grokking/critical-data-size": RecipeCheck("grokking-data", {"p": (23,), "seeds": 1}, _judge_size),
+    "grokking/critical-data-size": RecipeCheck("grokking-data", {"p": MODULI, "seeds": 1}, _judge_size),
     "grokking/sgld-settings": RecipeCheck(
         "grokking-sampler", {"step_sizes": (1e-4,), "gammas": (5.0,), "long": 200}, _judge_sampler
     ),

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from phasecast.claims.seeds import shifted
 from phasecast.claims.verdicts import finding
 from phasecast.core.claim import Finding
 from phasecast.core.policy import Policy, rule
@@ -44,7 +45,9 @@ def _check_figure_1() -> Finding:
     medians = []
     for modes in (1, 16):
         spectrum = Spectrum.power_law(modes, 1.0)
-        starts = [OrderParameters.draw(2, 2, spectrum, inputs=1024, sigma=0.01, seed=seed) for seed in range(5)]
+        starts = [
+            OrderParameters.draw(2, 2, spectrum, inputs=1024, sigma=0.01, seed=shifted(seed)) for seed in range(5)
+        ]
         curves = solve_many(starts, spectrum, 0.1, np.linspace(1, 5000, 500), order=2)
         medians.append(float(np.median([curve.first_below(POLICY.level) for curve in curves])))
     shorter = medians[1] < POLICY.shorter * medians[0]
@@ -64,7 +67,7 @@ def _check_height() -> Finding:
 
 def _check_higher_orders() -> Finding:
     spectrum = Spectrum.power_law(6, 1.0)
-    teacher = OrderParameters.draw(1, 2, spectrum, inputs=6, sigma=0.0, seed=3)
+    teacher = OrderParameters.draw(1, 2, spectrum, inputs=6, sigma=0.0, seed=shifted(3))
     at = plateau(teacher.moment(1, spectrum).T)
     modes = [at.moment(T) for T in teacher.T]
     R = np.stack([np.repeat(r[None], 2, axis=0) for r, _ in modes])
@@ -100,7 +103,7 @@ def _check_escape() -> Finding:
 
 def _check_length() -> Finding:
     spectrum, inputs = Spectrum.power_law(10, 0.25), 7000
-    start = OrderParameters.draw(4, 4, spectrum, inputs=inputs, sigma=0.01, seed=0)
+    start = OrderParameters.draw(4, 4, spectrum, inputs=inputs, sigma=0.01, seed=shifted(0))
     length = plateau_length(start, spectrum, 0.1, start=300, inputs=inputs)
     measured = measured_length(solve(start, spectrum, 0.1, np.arange(0, 5000, 10.0)), 300, length.reach)
     words = f"measured {measured:.0f}; ours {length.ours:.0f}, printed {length.printed:.0f}, "

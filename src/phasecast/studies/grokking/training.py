@@ -30,6 +30,7 @@ from phasecast.lab.recipe import Captioned, Chunk, Conclusion, Recipe
 from phasecast.lab.spec import Spec
 from phasecast.lab.tables import Rows, Table
 from phasecast.studies.grokking.checkpoint_llc import PAPER_CHAINS, PAPER_SGLD, CheckpointLLC
+from phasecast.studies.grokking.forecasts import LOGGED, Forecaster, foresee
 from phasecast.studies.grokking.trainings import REFUSED, STATUSES
 
 if TYPE_CHECKING:
@@ -115,6 +116,10 @@ def work(spec: Grokking, state: State | None) -> Iterator[Chunk]:
     table = table_of(spec)
     network = network_of(spec, table)
     measures = CheckpointMeasures(spec, table, network) if spec.llc else None
+    state = dict(state) if state is not None else None
+    forecaster = Forecaster(
+        spec.model_dump(), len(split(table, spec.fraction, spec.seed)[0]), (state or {}).pop(LOGGED, {})
+    )
     pieces = train(
         table,
         network,
@@ -136,7 +141,9 @@ def work(spec: Grokking, state: State | None) -> Iterator[Chunk]:
             rows["checkpoints"] = _checkpoint_row(network, piece)
             if measures is not None:
                 rows |= measures.rows(piece)
-        yield Chunk(piece.state, rows, piece.number, piece.total, _metric(curves, rows))
+        made = forecaster.add(curves)
+        kept = {**piece.state, LOGGED: forecaster.logged}
+        yield Chunk(kept, rows, piece.number, piece.total, _metric(curves, rows), made)
 
 
 def _metric(curves: Mapping[str, np.ndarray], rows: Mapping[str, Any]) -> tuple[str, float] | None:
@@ -404,6 +411,9 @@ RECIPE = Recipe(
     layout=layout,
     conclude=conclude,
     figures=figures,
+    foresee=lambda spec: foresee(
+        spec.model_dump(), len(split(table_of(spec), spec.fraction, spec.seed)[0]), spec.steps
+    ),
     tiny={
         "p": 7,
         "width": 32,

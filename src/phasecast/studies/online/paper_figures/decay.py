@@ -22,6 +22,7 @@ from phasecast.studies.online.paper_figures.lines import (
     Plan,
     Quantity,
     Settings,
+    listed,
     number,
     printed_number,
     single,
@@ -96,7 +97,12 @@ def figure_6(settings: Settings) -> Plan:
         for start, count in starts
     )
     pieces = [*(piece(group, panel) for panel in (0, 1) for group in range(len(betas))), explicit]
-    return Plan(panels, pieces, 120, (*slopes, *_decay_numbers(9)))
+    setting = (
+        f"erf, first order in η, no SGD; left K = M = {units}, L = N = {modes}, η = {lr:g}, σ_J = 1e-6, one draw, "
+        f"up to α = {stop:g}; middle K = M = {few}, L = {many}, N → ∞, η = 0.1, students 0.05 from their "
+        f"teachers; β = {listed(betas)}; right K = M = 2, L = 9, N = 9000, η = 0.25, σ_J = 0.01, β = 1"
+    )
+    return Plan(panels, pieces, 120, (*slopes, *_decay_numbers(9)), setting=setting)
 
 
 def _slope(alpha: np.ndarray, eps: np.ndarray) -> float:
@@ -169,7 +175,11 @@ def figure_20(settings: Settings) -> Plan:
         *(Panel(f"L = {n}", "α since 1000", EPS, groups, "y") for n in sizes),
     )
     numbers = tuple(quantity for n in sizes for quantity in _decay_numbers(n))
-    return Plan(panels, (piece(0), piece(1)), grid.size, numbers)
+    setting = (
+        f"K = M = 2, erf, β = 1, L = {listed(sizes)}, N = 9000, η = 0.25, σ_J = 0.01, first order in η; one draw, "
+        "no SGD; the same at both scales"
+    )
+    return Plan(panels, (piece(0), piece(1)), grid.size, numbers, setting=setting)
 
 
 FIGURES = {6: figure_6, 20: figure_20}

@@ -23,6 +23,7 @@ from phasecast.studies.online.paper_figures.lines import (
     Plan,
     Quantity,
     Settings,
+    listed,
     number,
     single,
     width_of_bound,
@@ -107,7 +108,11 @@ def figure_2(settings: Settings) -> Plan:
         Quantity("rate-ratio", "any η over small η in the window, 2/(2−η)", {"lr": 1.0}, "exact"),
         Quantity("finite-size-error", "ε(10) at N = 128, predicted for N → ∞", {"inputs": 128}, "exact"),
     )
-    return Plan(panels, (left, right), 60, numbers)
+    setting = (
+        f"one linear unit; left L = N = 128, β = 1, η = 1, σ_J = 1, no SGD; right L = N = {modes}, β = 0.75, η = "
+        f"0.1, σ_J = 0.01, {draws} runs of SGD up to α = {stop:g}"
+    )
+    return Plan(panels, (left, right), 60, numbers, setting=setting)
 
 
 def _sum_and_integrals(panel: int, lr: float, beta: float, grid: np.ndarray, *, worst: bool, first: bool) -> list[Line]:
@@ -168,7 +173,11 @@ def figure_7(_: Settings) -> Plan:
         for rate in rates
         for which, when in ranges
     )
-    return Plan(panels, (piece(0), piece(1)), 50, numbers)
+    setting = (
+        f"one linear unit, L = 128, β = 0.5, σ_J = 1, η = {listed(rates)}; closed forms, no SGD; the same at both "
+        "scales"
+    )
+    return Plan(panels, (piece(0), piece(1)), 50, numbers, setting=setting)
 
 
 def figure_8(_: Settings) -> Plan:
@@ -205,7 +214,11 @@ def _two_exponents(exponents: tuple[float, float], *, first: bool) -> Plan:
         )
         for beta in exponents
     )
-    return Plan(panels, (piece(0), piece(1)), 50, numbers)
+    setting = (
+        f"one linear unit, L = 128, β = {listed(exponents)}, σ_J = 1, η = {lr:g}; closed forms, no SGD; the same "
+        "at both scales"
+    )
+    return Plan(panels, (piece(0), piece(1)), 50, numbers, setting=setting)
 
 
 def figure_13(_: Settings) -> Plan:
@@ -238,7 +251,10 @@ def figure_13(_: Settings) -> Plan:
         ("smallest-rate-ratio", "smallest ratio of any η to small η"),
     )
     numbers = tuple(Quantity(id, f"η = {lr:g}: {what}", {"lr": lr}, "exact") for lr in RATES for id, what in quantities)
-    return Plan(panels, [piece(panel) for panel in range(3)], 60, numbers)
+    setting = (
+        f"one linear unit, L = 128, β = 1, σ_J = 0, η = {listed(RATES)}; closed forms, no SGD; the same at both scales"
+    )
+    return Plan(panels, [piece(panel) for panel in range(3)], 60, numbers, setting=setting)
 
 
 FIGURES = {2: figure_2, 7: figure_7, 8: figure_8, 9: figure_9, 13: figure_13}

@@ -18,6 +18,7 @@ from phasecast.studies.online.paper_figures.lines import (
     Plan,
     Quantity,
     Settings,
+    listed,
     number,
     single,
 )
@@ -68,7 +69,8 @@ def figure_10(settings: Settings) -> Plan:
         for _, group, beta in cases
         for id, what in quantities
     )
-    return Plan(panels, [piece(*case) for case in cases], max(sizes), numbers)
+    setting = f"one linear unit, L = {listed(sizes)}, β = 0.1 and 1, η = 1; closed forms, no SGD"
+    return Plan(panels, [piece(*case) for case in cases], max(sizes), numbers, setting=setting)
 
 
 def figure_11(_: Settings) -> Plan:
@@ -93,7 +95,11 @@ def figure_11(_: Settings) -> Plan:
         Quantity("largest-weight-change", f"largest relative change of a weight at η = {lr:g}", {"lr": lr}, "exact")
         for lr in RATES
     )
-    return Plan(panels, [piece(panel) for panel in range(3)], 40, numbers)
+    setting = (
+        f"one linear unit, L = 40, β = {listed(betas)}, η = {listed(RATES)}; closed forms, no SGD; the same at "
+        "both scales"
+    )
+    return Plan(panels, [piece(panel) for panel in range(3)], 40, numbers, setting=setting)
 
 
 def _weights(panel: int, group: int, spectrum: online.Spectrum, lr: float, *, first: bool = True) -> list[Line]:
@@ -140,7 +146,14 @@ def figure_12(settings: Settings) -> Plan:
         for lr, beta in cases
         for modes in sizes
     )
-    return Plan(panels, [piece(at, group) for at in range(2) for group in range(len(sizes))], max(sizes), numbers)
+    setting = f"one linear unit, L = {listed(sizes)}; (η, β) = (1, 0.1) and (0.5, 1); closed forms, no SGD"
+    return Plan(
+        panels,
+        [piece(at, group) for at in range(2) for group in range(len(sizes))],
+        max(sizes),
+        numbers,
+        setting=setting,
+    )
 
 
 FIGURES = {10: figure_10, 11: figure_11, 12: figure_12}

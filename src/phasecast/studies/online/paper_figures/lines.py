@@ -107,12 +107,16 @@ Piece = Callable[[], list[Line]]
 
 @dataclass(frozen=True)
 class Plan:
-    """A figure: its panels, its pieces, the largest number of points of a line, and its numbers."""
+    """A figure: its panels, its pieces, the largest number of points of a line, its numbers, and its parameters.
+
+    ``setting`` states every parameter in words: who reads the page can compute the figure again.
+    """
 
     panels: tuple[Panel, ...]
     pieces: Sequence[Piece]
     points: int
     numbers: tuple[Quantity, ...] = ()
+    setting: str = ""
 
 
 class _Compared(TypedDict):
@@ -208,6 +212,11 @@ def answers_of(plan: Plan, lines: Sequence[Line], **where: Parameter) -> list[An
             parameters = {**where, **quantity.where}
             answers.append(Answer(quantity.id, measurement, quantity.label, parameters, quantity.theory))
     return answers
+
+
+def listed(numbers: Sequence[float]) -> str:
+    """Numbers in a sentence."""
+    return ", ".join(f"{one:g}" for one in numbers)
 
 
 def _values(values: ArrayLike) -> float | np.ndarray:

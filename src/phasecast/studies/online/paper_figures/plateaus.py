@@ -25,6 +25,7 @@ from phasecast.studies.online.paper_figures.lines import (
     Plan,
     Quantity,
     Settings,
+    listed,
     number,
     printed_number,
     single,
@@ -85,7 +86,11 @@ def figure_1(settings: Settings) -> Plan:
         Quantity("alpha-at-level", f"L = {n}: mean α at ε < {POLICY.level:g}, equations and SGD", {"modes": n}, "seeds")
         for n in sizes
     )
-    return Plan((panel,), [piece(group) for group in range(len(sizes))], grid.size, numbers)
+    setting = (
+        f"K = M = 2, erf, β = 1, L = {listed(sizes)}, N = {inputs}, η = 0.1, σ_J = 0.01, second order in η; "
+        f"{draws} draws of student and teacher, one run of SGD from each"
+    )
+    return Plan((panel,), [piece(group) for group in range(len(sizes))], grid.size, numbers, setting=setting)
 
 
 def _start(units: int, modes: int, inputs: int, seed: int) -> tuple[online.Spectrum, online.OrderParameters]:
@@ -128,7 +133,11 @@ def figure_4(settings: Settings) -> Plan:
         Quantity("plateau-length", "length of the plateau from α = 300"),
         Quantity("length-shortfall", "measured length less ours, in τ"),
     )
-    return Plan(panels, (compute,), grid.size, numbers)
+    setting = (
+        "K = M = 4, erf, β = 0.25, L = 10, N = 7000, η = 0.1, σ_J = 0.01, first order in η; one draw, no SGD; "
+        f"the length is counted from α = {begin:g}; the same at both scales"
+    )
+    return Plan(panels, (compute,), grid.size, numbers, setting=setting)
 
 
 def _overlap(order: int, teacher: int, name: str) -> Quantity:
@@ -189,7 +198,12 @@ def figure_5(settings: Settings) -> Plan:
         )
         for label, (panel, _, count, modes, _) in zip(labels, cases, strict=True)
     )
-    return Plan(panels, [piece(at) for at in range(len(cases))], 300, numbers)
+    setting = (
+        f"erf, β = 0.25, η = {lr:g}, σ_J = 1e-6, first order in η; one draw, no SGD; left K = M = {listed(units)} "
+        f"with L = N = {inputs} up to α = {ends[0]:g}, right K = M = {few}, L = {listed(sizes)}, N = {rest} up to "
+        f"α = {ends[1]:g}"
+    )
+    return Plan(panels, [piece(at) for at in range(len(cases))], 300, numbers, setting=setting)
 
 
 def _escape(curve: online.Curve) -> tuple[float, float]:
@@ -240,7 +254,11 @@ def figure_17(settings: Settings) -> Plan:
 
     panel = Panel("K = M = 4, β = 0.25, η = 0.1, N ≈ 7000", ALPHA, EPS, tuple(f"L = {n}" for n in sizes), "")
     numbers = tuple(Quantity("plateau-height", f"L = {n}: height of the plateau", {"modes": n}) for n in sizes)
-    return Plan((panel,), [piece(group) for group in range(4)], grid.size, numbers)
+    setting = (
+        f"K = M = 4, erf, β = 0.25, L = {listed(sizes)}, N the multiple of L nearest to 7000, η = 0.1, σ_J = "
+        "0.01, first order in η; one draw, no SGD; the same at both scales"
+    )
+    return Plan((panel,), [piece(group) for group in range(4)], grid.size, numbers, setting=setting)
 
 
 def _inputs(modes: int) -> int:
@@ -295,7 +313,11 @@ def figure_18(settings: Settings) -> Plan:
             _self_overlap(order, f"Q^({order})"),
         )
     )
-    return Plan(panels, (compute,), grid.size, numbers)
+    setting = (
+        "K = M = 4, erf, β = 0.25, L = 10, N = 7000, η = 0.1, σ_J = 0.01, first order in η; one draw, no SGD; "
+        "read off at α = 700; the same at both scales"
+    )
+    return Plan(panels, (compute,), grid.size, numbers, setting=setting)
 
 
 def figure_19(settings: Settings) -> Plan:
@@ -331,7 +353,12 @@ def figure_19(settings: Settings) -> Plan:
         *(Quantity("plateau-length", f"length, {label}", one) for label, one in pairs),
         *(Quantity("length-shortfall", f"{label}: measured length less ours, in τ", one) for label, one in pairs),
     )
-    return Plan(panels, [piece(at) for at in range(len(cases))], 250, numbers)
+    setting = (
+        "erf, β = 0.25, N the multiple of L nearest to 7000, η = 0.1, σ_J = 0.01, first order in η; one draw, no "
+        f"SGD; left K = M = 4, L = {listed(sizes)}, right L = 4, K = M = {listed(units)}; lengths from α = "
+        f"{begin:g}"
+    )
+    return Plan(panels, [piece(at) for at in range(len(cases))], 250, numbers, setting=setting)
 
 
 FIGURES = {1: figure_1, 4: figure_4, 5: figure_5, 17: figure_17, 18: figure_18, 19: figure_19}

@@ -133,8 +133,9 @@ def conclude(spec: ScalingFigure, results: xr.DataTree) -> Conclusion:
 def figures(spec: ScalingFigure, results: xr.DataTree) -> Mapping[str, Captioned]:
     from phasecast.studies.online.paper_figures.drawing import draw
 
-    figure = draw(*_stored(spec, results))
-    return {f"figure-{spec.figure}": Captioned(figure, TITLES[spec.figure])}
+    plan, lines = _stored(spec, results)
+    setting = f"Setting ({spec.scale}, first seed {spec.seed}): {plan.setting}."
+    return {f"figure-{spec.figure}": Captioned(draw(plan, lines), f"{TITLES[spec.figure]} {setting}")}
 
 
 RECIPE = Recipe(

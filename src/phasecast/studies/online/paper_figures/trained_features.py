@@ -22,6 +22,7 @@ from phasecast.studies.online.paper_figures.lines import (
     Plan,
     Quantity,
     Settings,
+    listed,
     number,
     printed_number,
     single,
@@ -83,7 +84,11 @@ def figure_3(settings: Settings) -> Plan:
     if settings.data is not None:
         panels.append(data_panel(settings.features))
         pieces += [data_piece(1, group, settings) for group in range(3)]
-    return Plan(tuple(panels), pieces, 12)
+    setting = (
+        f"one linear unit, L = N = {modes}, β = 1, η = {LR:g}, σ_J = {SIGMA:g}, N_l = {listed(trained)}; {SEEDS} "
+        "runs of SGD per curve; with data also the rows of the file"
+    )
+    return Plan(tuple(panels), pieces, 12, setting=setting)
 
 
 def _trained_groups(trained: tuple[int, ...], inputs: str = "gaussian") -> tuple[tuple[str, ...], tuple[dict, ...]]:
@@ -145,7 +150,17 @@ def figure_14(settings: Settings) -> Plan:
     panel = Panel(f"spectrum, N = {settings.features}", "rank l", "eigenvalue λ", ("data", "eq. 1, fitted β"))
     pieces = [spectrum, *(data_piece(1, group, settings) for group in range(3))]
     panels = (panel, data_panel(settings.features))
-    return Plan(panels, pieces, max(settings.features, 8), (Quantity("fitted-exponent", "fitted β", {}, "jackknife"),))
+    setting = (
+        f"one linear unit on the rows of the file, N = {settings.features}, η = {LR:g}, σ_J = {SIGMA:g}; {SEEDS} "
+        "runs of SGD per curve"
+    )
+    return Plan(
+        panels,
+        pieces,
+        max(settings.features, 8),
+        (Quantity("fitted-exponent", "fitted β", {}, "jackknife"),),
+        setting=setting,
+    )
 
 
 def figure_15(settings: Settings) -> Plan:
@@ -175,7 +190,11 @@ def figure_15(settings: Settings) -> Plan:
 
     labels, where = _trained_groups(trained)
     panel = Panel(f"turned covariance, N = L = {modes}", ALPHA, EPS, labels, id="curve", where=where)
-    return Plan((panel,), [piece(group) for group in range(len(trained))], 10)
+    setting = (
+        f"one linear unit, L = N = {modes}, β = 1, a random rotation, η = {LR:g}, σ_J = {SIGMA:g}, N_l = "
+        f"{listed(trained)}; {draws} runs of SGD per curve"
+    )
+    return Plan((panel,), [piece(group) for group in range(len(trained))], 10, setting=setting)
 
 
 def turned(values: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -245,7 +264,11 @@ def figure_16(settings: Settings) -> Plan:
             ),
         )
     )
-    return Plan(panels, [piece(group) for group in range(4)], trained.size, numbers)
+    setting = (
+        f"one linear unit, L = N = {modes}, β = {listed(betas)}, σ_J = {SIGMA:g}, small η; {matrices} random "
+        "rotations, closed forms, no SGD"
+    )
+    return Plan(panels, [piece(group) for group in range(4)], trained.size, numbers, setting=setting)
 
 
 FIGURES = {3: figure_3, 14: figure_14, 15: figure_15, 16: figure_16}

@@ -1,0 +1,185 @@
+"""How much data does theory ask for? Thresholds for features, learning curves and free energies, as counts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from phasecast.core.errors import BadInput, OutsideRegime
+from phasecast.core.results import Measurement, Status
+from phasecast.forecasting.planning.plan import Line, Plan
+
+FINEST = 400  # points of α on which a crossing of ε is looked for, evenly in log α
+DELTAS = 9  # values of δ that a simulation of success tries, from half of δ*(0) to four times
+LATE = 9.0  # odds of 90% success
+
+
+def plan_feature(
+    target: str,
+    *,
+    dimension: int,
+    activation: str = "gelu",
+    loss: str = "pseudo-huber",
+    lr: float = 0.5,
+    time: float | None = None,
+    simulate: int = 0,
+    # wide signature: the words of ``phasecast threshold``, with the dimension
+) -> Plan:
+    """Examples that a network needs to find the hidden directions of a target in ``dimension`` inputs.
+
+    ``time`` adds δ*(t), and δ_NN at infinity, which takes a minute or more. ``simulate`` seeds of
+    gradient descent at nine δ give δ₅₀ and the numbers for 50% and 90% success at this d.
+    """
+    from phasecast.features import algorithmic_threshold, threshold
+
+    if dimension < 2:
+        raise BadInput(f"the dimension is {dimension}", "use at least 2")
+    times = [("δ*(0)", 0.0, "before the first step: the curvature of the loss shows the direction from here on")]
+    if time == math.inf:
+        times.append(("δ_NN", math.inf, "for long training: gradient descent detects the direction from here on"))
+    elif time is not None:
+        times.append((f"δ*({time:g})", time, f"after {time:g} steps of gradient descent"))
+    lines, first = [], math.nan
+    for name, at, meaning in times:
+        found = threshold(target, activation, loss, lr=lr, time=at)
+        lines.append(Line.of(name, found, f"examples per dimension; {meaning}"))
+        lines.append(Line.of(f"n at {name}", found, f"examples in d = {dimension}", dimension))
+        first = float(found.estimate) if at == 0 and found.status is not Status.REFUSED else first
+    try:
+        best = algorithmic_threshold(target)
+        lines.append(Line.of("δ_alg", best, "examples per dimension of the best fast algorithm known"))
+        lines.append(Line.of("n at δ_alg", best, f"examples in d = {dimension}", dimension))
+    except OutsideRegime as problem:
+        lines.append(Line("δ_alg", None, math.nan, str(problem)))
+    if simulate:
+        lines += _simulated(target, activation, loss, lr, dimension, simulate, first)
+    notes = ["δ = n/d for d → ∞; at finite d, δ₅₀(d) by simulation lies above (--simulate SEEDS)"]
+    return Plan(f"How many examples does a network need to find the directions of {target}?", lines, notes)
+
+
+def _simulated(
+    target: str, activation: str, loss: str, lr: float, dimension: int, seeds: int, start: float
+) -> list[Line]:
+    from phasecast.features import Network, half_success, successes
+
+    if not math.isfinite(start):
+        return [Line("δ₅₀", None, math.nan, "δ*(0) is not known, so there is nowhere to look")]
+    deltas = start * np.geomspace(0.5, 4.0, DELTAS)
+    network = Network(activation, loss)
+    won = [
+        np.isfinite(successes(network, target, delta, lr, dimension=dimension, seeds=seeds)).sum() for delta in deltas
+    ]
+    half = half_success(deltas, won, np.full(DELTAS, seeds))
+    meaning = f"gradient descent in d = {dimension}, {seeds} seeds at each of {DELTAS} δ"
+    lines = [Line.of("δ₅₀", half, f"half of the runs succeed; {meaning}")]
+    if half.status is not Status.REFUSED:
+        late = LATE ** float(half.diagnostics["width"])
+        lines.append(Line.of("n for 50%", half, f"examples in d = {dimension}", dimension))
+        lines.append(Line.of("n for 90%", half, f"examples in d = {dimension}", dimension * late))
+    return lines
+
+
+@dataclass(frozen=True)
+class CurveSetting:
+    """The networks and data of a learning curve; the words of ``phasecast curve``."""
+
+    students: int = 2
+    teachers: int = 2
+    modes: int = 1
+    exponent: float = 0.0
+    lr: float = 0.1
+    inputs: int | None = None
+    sigma: float = 0.01
+    draws: int = 5
+    seed: int = 0
+
+
+def plan_curve(setting: CurveSetting, eps: Sequence[float], *, up_to: float) -> Plan:
+    """Examples per input α until the generalisation error is at most ε, by the order-parameter equations."""
+    from phasecast import online
+
+    if not up_to > 1:
+        raise BadInput(f"the largest α is {up_to:g}", "use a number above 1")
+    grid = np.geomspace(min(0.1, up_to / FINEST), up_to, FINEST)
+    curve = online.curve(**vars(setting), alphas=grid)
+    if curve.status is Status.REFUSED:
+        raise BadInput("; ".join(curve.reasons), "change the setting")
+    errors, spread = np.asarray(curve.estimate), np.asarray(curve.spread)
+    inputs = setting.inputs or setting.modes
+    lines = []
+    for level in eps:
+        at = crossing(grid, errors, level)
+        low, high = (crossing(grid, errors + side * spread, level) for side in (-1, 1))
+        if at is None:
+            lines.append(Line(f"α for ε = {level:g}", None, math.nan, f"not reached by α = {up_to:g}: increase it"))
+            continue
+        width = ((up_to if high is None else high) - (at if low is None else low)) / 2
+        lines.append(Line(f"α for ε = {level:g}", at, width, "examples per input; the error is the spread over draws"))
+        lines.append(Line(f"n for ε = {level:g}", at * inputs, width * inputs, f"examples for {inputs} inputs"))
+    return Plan("How many examples until the generalisation error is small enough?", lines, list(curve.reasons))
+
+
+def crossing(grid: np.ndarray, values: np.ndarray, level: float) -> float | None:
+    """Where a curve is at most ``level`` for good, by interpolation in logs; None if it is not at the end.
+
+    >>> float(crossing(np.array([1.0, 10.0, 100.0]), np.array([1.0, 0.1, 0.01]), 0.1))
+    10.0
+    """
+    if not level > 0:
+        raise BadInput(f"ε is {level:g}", "use a positive error")
+    above = np.flatnonzero(values > level)
+    if above.size == 0:
+        return float(grid[0])
+    last = int(above[-1])
+    if last + 1 == len(values):
+        return None
+    x, y = np.log(grid[last : last + 2]), np.log(np.maximum(values[last : last + 2], np.finfo(float).tiny))
+    share = (y[0] - math.log(level)) / (y[0] - y[1])
+    return float(np.exp(x[0] + share * (x[1] - x[0])))
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A Bayesian model as measured at some n: its coefficient λ̂ with its error, and its loss per example."""
+
+    coefficient: float
+    error: float = 0.0
+    loss: float = 0.0
+
+
+def plan_posterior(
+    model: Measured, *, sizes: Sequence[float] = (), errors: Sequence[float] = (), other: Measured | None = None
+) -> Plan:
+    """What λ̂ says about other sample sizes: the Bayes generalisation error λ/n, and which of two models wins.
+
+    To leading order and for a model that holds the truth, E[G] = λ/n; ν does not enter it. Two models cross where
+    n ΔL = Δλ ln n (Watanabe 2009).
+    """
+    from phasecast.coefficients import Basin, Coefficient, critical_sample_size
+
+    if not model.coefficient > 0:
+        raise BadInput(f"λ is {model.coefficient:g}", "use a positive coefficient")
+    lines = [
+        Line(f"error at n = {n:g}", model.coefficient / n, model.error / n, "expected log loss above the best, λ/n")
+        for n in sizes
+    ]
+    lines += [
+        Line(f"n for error {level:g}", model.coefficient / level, model.error / level, "examples, λ/error")
+        for level in errors
+    ]
+    if other is not None:
+        basins = [Basin(one.loss, Coefficient(one.coefficient)) for one in (model, other)]
+        lines.append(_critical(critical_sample_size(*basins)))
+    if not lines:
+        raise BadInput("nothing is asked", "give sizes, errors, or another model")
+    return Plan("What does λ say about other numbers of examples?", lines, ["leading order in n, realisable models"])
+
+
+def _critical(found: Measurement) -> Line:
+    winners = found.diagnostics.get("winners", [])
+    names = {"a": "this model", "b": "the other"}
+    words = f"below it {names[winners[0]]} wins, above it {names[winners[-1]]}" if len(winners) > 1 else ""
+    return Line.of("critical n", found, words)

@@ -1,0 +1,1 @@
+"""The forecasts of runs: archived as they were made, and their record."""
