@@ -33,14 +33,14 @@ def made_up(first: float = 0.48, top: float = 0.9, end: float = 0.48, *, logarit
 @pytest.mark.parametrize(
     ("log", "target"),
     [
-        (made_up(), lone_log.Target(0.48, False, "")),
-        (made_up(math.log(23), 9.0, 1.83, logarithmic=True), lone_log.Target(1.83, True, "")),
-        (made_up(0.48, 0.9, 0.4), lone_log.Target(0.4, False, "")),
+        (made_up(), lone_log.LossTarget(0.48, False, "")),
+        (made_up(math.log(23), 9.0, 1.83, logarithmic=True), lone_log.LossTarget(1.83, True, "")),
+        (made_up(0.48, 0.9, 0.4), lone_log.LossTarget(0.4, False, "")),
     ],
     ids=["squared", "cross-entropy", "given"],
 )
 def test_the_line_arrives_where_the_loss_does(log, target):
-    line = lone_log.extrapolate(log, target, 0.8)
+    line = lone_log.extrapolate_loss(log, target, 0.8)
     assert isinstance(line, lone_log.LineForecast)
     shift = np.interp(line.progress, lone_log.POLICY.progress, lone_log.POLICY.median)
     assert line.median * math.exp(-shift) == pytest.approx(OUTCOME, rel=1e-6)
@@ -50,7 +50,7 @@ def test_the_line_arrives_where_the_loss_does(log, target):
 def test_the_loss_at_half_is_read_from_the_loss_before_training():
     assert lone_log.loss_target(made_up()).level == 0.48  # pyright: ignore[reportAttributeAccessIssue]
     cross_entropy = lone_log.loss_target(made_up(math.log(23), 9.0, 1.83, logarithmic=True))
-    assert isinstance(cross_entropy, lone_log.Target)
+    assert isinstance(cross_entropy, lone_log.LossTarget)
     assert (cross_entropy.level, cross_entropy.logarithmic) == (1.83, True)
     unknown = lone_log.loss_target(made_up(1.3, 2.0, 1.3))
     assert isinstance(unknown, str)

@@ -11,7 +11,7 @@ from phasecast.cli.options import Common
 from phasecast.cli.output import emit
 
 if TYPE_CHECKING:
-    from phasecast.forecasting.planning import Plan
+    from phasecast.forecasting.planning import NeedTable
 
 app = App(name="plan", help_format="plaintext", version_flags=[])
 
@@ -137,6 +137,6 @@ def posterior(
     return _show(plan_posterior(model, sizes=sizes or (), errors=errors or (), other=other), options)
 
 
-def _show(plan: Plan, options: Common) -> int:
+def _show(plan: NeedTable, options: Common) -> int:
     emit(plan.plain(), str(plan), options)
     return 0

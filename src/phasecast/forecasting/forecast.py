@@ -152,7 +152,7 @@ def _line(log: TrainingLog, settings: Settings | None, loss_at_50: float | None,
     target = lone_log.loss_target(log, classes, loss_at_50)
     if isinstance(target, str):
         return target
-    line = lone_log.extrapolate(log, target, coverage)
+    line = lone_log.extrapolate_loss(log, target, coverage)
     if not isinstance(line, str) and lone_log.recedes(log, target, line):
         return refusals.not_in_sight(line.median)
     return line

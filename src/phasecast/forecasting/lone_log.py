@@ -81,7 +81,7 @@ class Landmarks:
 
 
 @dataclass(frozen=True)
-class Target:
+class LossTarget:
     """The loss at which half of the held-out rows are right, and in which scale the loss falls straight."""
 
     level: float
@@ -97,33 +97,33 @@ class LineForecast:
     low: float
     high: float
     progress: float
-    target: Target
+    target: LossTarget
 
 
-def loss_target(log: TrainingLog, classes: int | None = None, loss_at_50: float | None = None) -> Target | str:
+def loss_target(log: TrainingLog, classes: int | None = None, loss_at_50: float | None = None) -> LossTarget | str:
     """The loss at 50% accuracy, from the loss before training; a reason where it cannot be known."""
     first = float(log.validation_loss[0])
     starts = log.step[0] <= max(log.spacing, 1.0) and log.train_accuracy[0] < LEVELS.half
     cross_entropy = _near(first, math.log(classes)) if classes else POLICY.cross_entropy[0] <= first
     cross_entropy = cross_entropy and first <= POLICY.cross_entropy[1]
     if loss_at_50 is not None:
-        return Target(loss_at_50, starts and cross_entropy, "the loss that was given for 50%")
+        return LossTarget(loss_at_50, starts and cross_entropy, "the loss that was given for 50%")
     if not starts:
         return (
             f"the log starts at step {log.step[0]:g} with training accuracy {log.train_accuracy[0]:.2f}, so the loss "
             "before training is unknown; log step 0, or give the loss at 50% accuracy (--loss-at-50)"
         )
     if cross_entropy:
-        return Target(POLICY.nats_at_half, True, f"{POLICY.nats_at_half:g} nats, the cross-entropy at 50%")
+        return LossTarget(POLICY.nats_at_half, True, f"{POLICY.nats_at_half:g} nats, the cross-entropy at 50%")
     if first <= POLICY.squared:
-        return Target(first, False, "the loss before training")
+        return LossTarget(first, False, "the loss before training")
     return (
         f"the loss before training, {first:.3g}, is neither that of a squared loss (at most 1) nor the logarithm of "
         "the number of classes; give the loss at 50% accuracy (--loss-at-50)"
     )
 
 
-def extrapolate(log: TrainingLog, target: Target, coverage: float) -> LineForecast | str:
+def extrapolate_loss(log: TrainingLog, target: LossTarget, coverage: float) -> LineForecast | str:
     """The line through the falling loss; a reason where it has not turned or stopped falling."""
     train99 = Landmarks.of(log).train99
     if train99 is None:
@@ -160,13 +160,13 @@ def extrapolate(log: TrainingLog, target: Target, coverage: float) -> LineForeca
     return LineForecast(float(median), float(min(low, median)), float(high), min(progress, 1.0), target)
 
 
-def recedes(log: TrainingLog, target: Target, newest: LineForecast) -> bool:
+def recedes(log: TrainingLog, target: LossTarget, newest: LineForecast) -> bool:
     """Whether the date moves away about as fast as time passes."""
     train99 = Landmarks.of(log).train99
     if train99 is None or newest.progress < POLICY.settled:
         return False
     before = train99 + POLICY.look_back * (log.last - train99)
-    earlier = extrapolate(log.until(before), target, coverage=0.8)
+    earlier = extrapolate_loss(log.until(before), target, coverage=0.8)
     return isinstance(earlier, LineForecast) and newest.median - earlier.median >= POLICY.recedes * (log.last - before)
 
 

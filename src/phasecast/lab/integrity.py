@@ -52,7 +52,7 @@ class Node:
         return isinstance(last, dict) and last.get("name") == "crc32c"
 
 
-def scan(results: Path) -> dict[str, Node]:
+def nodes_of(results: Path) -> dict[str, Node]:
     """The groups and arrays below ``results`` by path; links and special files are refused."""
     refuse_links(results, folder=True)
     nodes: dict[str, Node] = {}
@@ -76,14 +76,14 @@ def scan(results: Path) -> dict[str, Node]:
 
 def make_seal(results: Path) -> dict[str, dict[str, Any]]:
     """What ``status.json`` says about finished results."""
-    return {path: _describe(results, node) for path, node in scan(results).items()}
+    return {path: _describe(results, node) for path, node in nodes_of(results).items()}
 
 
-def compare(results: Path, seal: Mapping[str, Mapping[str, Any]]) -> dict[str, Node]:
+def check_seal(results: Path, seal: Mapping[str, Mapping[str, Any]]) -> dict[str, Node]:
     """The nodes of the results on disk if they are those of the seal; the first difference is :class:`Unsound`."""
     if not results.is_dir():
         raise Unsound("results.zarr is missing")
-    nodes = scan(results)
+    nodes = nodes_of(results)
     for path in sorted({*seal, *nodes}):
         name = f"results.zarr/{path}".rstrip("/")
         if path not in nodes:
@@ -110,7 +110,7 @@ def damaged_chunks(results: Path, node: Node) -> Iterator[str]:
 
 def check_rows(results: Path, path: str, chunks: int) -> None:
     """Check an array that a run goes on to fill: ``chunks`` are there and sound. Arrays without checksums pass."""
-    node = scan(results / path).get("")
+    node = nodes_of(results / path).get("")
     if node is None:
         raise Unsound(f"{path} is missing")
     if node.has_checksums():

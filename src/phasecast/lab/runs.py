@@ -108,7 +108,7 @@ class Run:
             return "unfinished"
         seal = self._seal(status)
         tables.read(self.folder.results, self.id, seal)
-        for path, node in integrity.scan(self.folder.results).items():
+        for path, node in integrity.nodes_of(self.folder.results).items():
             for chunk in integrity.damaged_chunks(self.folder.results, node):
                 raise DamagedRun(self.id, f"results.zarr/{chunk} in {path} does not have its checksum")
         return "not sealed" if seal is None else "sound"
@@ -117,7 +117,7 @@ class Run:
         """The seal in a status; results with checksums whose status has none are damaged."""
         if status.get("seal") is None and self.folder.results.is_dir():
             try:
-                if any(node.has_checksums() for node in integrity.scan(self.folder.results).values()):
+                if any(node.has_checksums() for node in integrity.nodes_of(self.folder.results).values()):
                     raise DamagedRun(self.id, "its status.json lost its seal")
             except integrity.Unsound as damage:
                 raise DamagedRun(self.id, str(damage)) from None
@@ -264,7 +264,7 @@ def _finished(folder: RunFolder) -> bool:
         return False
     if status["status"] in FINISHED and (seal := status.get("seal")) is not None:
         try:
-            integrity.compare(folder.results, seal)
+            integrity.check_seal(folder.results, seal)
         except integrity.Unsound as damage:
             raise DamagedRun(folder.id, str(damage)) from None
     return status["status"] in FINISHED

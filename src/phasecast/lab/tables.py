@@ -74,7 +74,7 @@ class ResultsWriter:
         if resume is None:
             shutil.rmtree(path, ignore_errors=True)
         elif path.is_dir():
-            integrity.scan(path)  # a link in it would lead the writer elsewhere
+            integrity.nodes_of(path)  # a link in it would lead the writer elsewhere
         try:
             self._root = zarr.open_group(path, mode="a")
             self._written = {name: int(resume["written"][name]) if resume else 0 for name in layout}
@@ -199,7 +199,7 @@ def read(path: Path, run: str = "", seal: Mapping[str, Mapping[str, Any]] | None
 
     run = run or path.parent.name
     try:
-        nodes = integrity.scan(path) if seal is None else integrity.compare(path, seal)
+        nodes = integrity.nodes_of(path) if seal is None else integrity.check_seal(path, seal)
         checked = {name: node.has_checksums() for name, node in nodes.items()}
         tree = xr.open_datatree(integrity.open_checked(path, run, checked), engine="zarr", consolidated=False)
         return tree if seal is not None else tree.load()

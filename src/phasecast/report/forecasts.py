@@ -9,11 +9,11 @@ from phasecast.core.answers import Answer
 from phasecast.core.results import Status
 from phasecast.forecasting.fan import fan
 from phasecast.forecasting.result import Forecast
-from phasecast.lab.forecasts.archive import Outcome
+from phasecast.lab.forecasts.archive import KnownOutcome
 from phasecast.lab.recipe import Captioned, Row
 
 
-def forecast_figures(made: Sequence[Forecast], outcome: Outcome | None) -> Mapping[str, Captioned]:
+def forecast_figures(made: Sequence[Forecast], outcome: KnownOutcome | None) -> Mapping[str, Captioned]:
     """The fan of the archived forecasts; nothing if there are none."""
     if not made or outcome is None:
         return {}

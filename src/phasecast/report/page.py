@@ -15,7 +15,7 @@ from phasecast.core.errors import BadInput
 from phasecast.core.results import Status
 from phasecast.figures.style import inline, style, to_svg
 from phasecast.lab.files import disk_errors, refuse_links, write_atomically
-from phasecast.lab.forecasts.archive import Outcome, kept
+from phasecast.lab.forecasts.archive import KnownOutcome, kept
 from phasecast.lab.recipe import Captioned, Recipe, Row
 from phasecast.lab.runs import Run
 from phasecast.lab.spec import Spec
@@ -42,7 +42,7 @@ def write(run: Run) -> Path:
     results = run.results()
     recipe, spec, conclusion = run.recipe, run.spec, run.conclusion(results)
     status = run.folder.status()
-    made, outcome = kept(run.folder), Outcome.of(status.get("summary"))
+    made, outcome = kept(run.folder), KnownOutcome.of(status.get("summary"))
     with style(), run.trusted():
         drawn = {**recipe.figures(spec, results), **forecast_figures(made, outcome)}
     page = _render(

@@ -9,7 +9,7 @@ from phasecast.core.errors import BadInput
 from phasecast.forecasting.bank import Bank, shipped_bank
 from phasecast.forecasting.forecast import least_ratio, rows_for, table_rows
 from phasecast.forecasting.model import forecast_before_start
-from phasecast.forecasting.planning.plan import Line, Plan
+from phasecast.forecasting.planning.plan import NeedTable, PlanRow
 from phasecast.forecasting.settings import Settings
 
 SHOWN = (0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
@@ -18,7 +18,7 @@ SHOWN = (0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
 
 def plan_grokking(
     settings: Settings, *, steps: float | None = None, chance: float = 0.9, bank: Bank | None = None
-) -> Plan:
+) -> NeedTable:
     """The fewest training rows with which a share of the seeds groks within a window, and what other numbers give.
 
     ``settings.n`` is the number of rows one has in mind; the other settings must be in the range of the bank.
@@ -35,7 +35,7 @@ def plan_grokking(
         raise BadInput(problems[0], "plan inside the range of the bank")
     least = rows_for(settings, window, bank, chance)
     lines = [
-        Line(
+        PlanRow(
             "training rows",
             None if least is None else float(least),
             math.nan,
@@ -57,7 +57,7 @@ def plan_grokking(
             "; fewer rows than the bank has seen" if n < least_ratio(bank) * settings.p * math.log(settings.p) else ""
         )
         lines.append(
-            Line(
+            PlanRow(
                 f"chance with {n} rows",
                 round(float(made.chance or 0.0), 3),
                 math.nan,
@@ -65,4 +65,4 @@ def plan_grokking(
             )
         )
     notes = [f"from {len(bank)} runs ({bank.name}); the longest had {bank.window:.0f} steps"]
-    return Plan(f"How many rows does {settings.task} modulo {settings.p} need to be learned?", lines, notes)
+    return NeedTable(f"How many rows does {settings.task} modulo {settings.p} need to be learned?", lines, notes)

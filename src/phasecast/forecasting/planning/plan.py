@@ -14,7 +14,7 @@ SMALLEST = 1e-6  # relative error below which a number is printed without it: si
 
 
 @dataclass(frozen=True)
-class Line:
+class PlanRow:
     """One number of a plan; ``value`` is None where it is refused, and then ``meaning`` says why."""
 
     name: str
@@ -23,7 +23,7 @@ class Line:
     meaning: str
 
     @classmethod
-    def of(cls, name: str, result: Measurement | Prediction, meaning: str, factor: float = 1.0) -> Line:
+    def of(cls, name: str, result: Measurement | Prediction, meaning: str, factor: float = 1.0) -> PlanRow:
         """A measured or predicted number, times a factor."""
         if isinstance(result, Measurement):
             if result.status is Status.REFUSED:
@@ -39,11 +39,11 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Plan:
+class NeedTable:
     """The answer to one question of planning."""
 
     question: str
-    lines: Sequence[Line]
+    lines: Sequence[PlanRow]
     notes: Sequence[str] = ()
 
     def plain(self) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from phasecast.core.errors import BadInput, OutsideRegime
 from phasecast.core.results import Measurement, Status
-from phasecast.forecasting.planning.plan import Line, Plan
+from phasecast.forecasting.planning.plan import NeedTable, PlanRow
 
 FINEST = 400  # points of α on which a crossing of ε is looked for, evenly in log α
 DELTAS = 9  # values of δ that a simulation of success tries, from half of δ*(0) to four times
@@ -27,7 +27,7 @@ def plan_feature(
     time: float | None = None,
     simulate: int = 0,
     # wide signature: the words of ``phasecast threshold``, with the dimension
-) -> Plan:
+) -> NeedTable:
     """Examples that a network needs to find the hidden directions of a target in ``dimension`` inputs.
 
     ``time`` adds δ*(t), and δ_NN at infinity, which takes a minute or more. ``simulate`` seeds of
@@ -45,28 +45,28 @@ def plan_feature(
     lines, first = [], math.nan
     for name, at, meaning in times:
         found = threshold(target, activation, loss, lr=lr, time=at)
-        lines.append(Line.of(name, found, f"examples per dimension; {meaning}"))
-        lines.append(Line.of(f"n at {name}", found, f"examples in d = {dimension}", dimension))
+        lines.append(PlanRow.of(name, found, f"examples per dimension; {meaning}"))
+        lines.append(PlanRow.of(f"n at {name}", found, f"examples in d = {dimension}", dimension))
         first = float(found.estimate) if at == 0 and found.status is not Status.REFUSED else first
     try:
         best = algorithmic_threshold(target)
-        lines.append(Line.of("δ_alg", best, "examples per dimension of the best fast algorithm known"))
-        lines.append(Line.of("n at δ_alg", best, f"examples in d = {dimension}", dimension))
+        lines.append(PlanRow.of("δ_alg", best, "examples per dimension of the best fast algorithm known"))
+        lines.append(PlanRow.of("n at δ_alg", best, f"examples in d = {dimension}", dimension))
     except OutsideRegime as problem:
-        lines.append(Line("δ_alg", None, math.nan, str(problem)))
+        lines.append(PlanRow("δ_alg", None, math.nan, str(problem)))
     if simulate:
         lines += _simulated(target, activation, loss, lr, dimension, simulate, first)
     notes = ["δ = n/d for d → ∞; at finite d, δ₅₀(d) by simulation lies above (--simulate SEEDS)"]
-    return Plan(f"How many examples does a network need to find the directions of {target}?", lines, notes)
+    return NeedTable(f"How many examples does a network need to find the directions of {target}?", lines, notes)
 
 
 def _simulated(
     target: str, activation: str, loss: str, lr: float, dimension: int, seeds: int, start: float
-) -> list[Line]:
+) -> list[PlanRow]:
     from phasecast.features import Network, half_success, successes
 
     if not math.isfinite(start):
-        return [Line("δ₅₀", None, math.nan, "δ*(0) is not known, so there is nowhere to look")]
+        return [PlanRow("δ₅₀", None, math.nan, "δ*(0) is not known, so there is nowhere to look")]
     deltas = start * np.geomspace(0.5, 4.0, DELTAS)
     network = Network(activation, loss)
     won = [
@@ -74,11 +74,11 @@ def _simulated(
     ]
     half = half_success(deltas, won, np.full(DELTAS, seeds))
     meaning = f"gradient descent in d = {dimension}, {seeds} seeds at each of {DELTAS} δ"
-    lines = [Line.of("δ₅₀", half, f"half of the runs succeed; {meaning}")]
+    lines = [PlanRow.of("δ₅₀", half, f"half of the runs succeed; {meaning}")]
     if half.status is not Status.REFUSED:
         late = LATE ** float(half.diagnostics["width"])
-        lines.append(Line.of("n for 50%", half, f"examples in d = {dimension}", dimension))
-        lines.append(Line.of("n for 90%", half, f"examples in d = {dimension}", dimension * late))
+        lines.append(PlanRow.of("n for 50%", half, f"examples in d = {dimension}", dimension))
+        lines.append(PlanRow.of("n for 90%", half, f"examples in d = {dimension}", dimension * late))
     return lines
 
 
@@ -97,7 +97,7 @@ class CurveSetting:
     seed: int = 0
 
 
-def plan_curve(setting: CurveSetting, eps: Sequence[float], *, up_to: float) -> Plan:
+def plan_curve(setting: CurveSetting, eps: Sequence[float], *, up_to: float) -> NeedTable:
     """Examples per input α until the generalisation error is at most ε, by the order-parameter equations."""
     from phasecast import online
 
@@ -114,12 +114,14 @@ def plan_curve(setting: CurveSetting, eps: Sequence[float], *, up_to: float) -> 
         at = crossing(grid, errors, level)
         low, high = (crossing(grid, errors + side * spread, level) for side in (-1, 1))
         if at is None:
-            lines.append(Line(f"α for ε = {level:g}", None, math.nan, f"not reached by α = {up_to:g}: increase it"))
+            lines.append(PlanRow(f"α for ε = {level:g}", None, math.nan, f"not reached by α = {up_to:g}: increase it"))
             continue
         width = ((up_to if high is None else high) - (at if low is None else low)) / 2
-        lines.append(Line(f"α for ε = {level:g}", at, width, "examples per input; the error is the spread over draws"))
-        lines.append(Line(f"n for ε = {level:g}", at * inputs, width * inputs, f"examples for {inputs} inputs"))
-    return Plan("How many examples until the generalisation error is small enough?", lines, list(curve.reasons))
+        lines.append(
+            PlanRow(f"α for ε = {level:g}", at, width, "examples per input; the error is the spread over draws")
+        )
+        lines.append(PlanRow(f"n for ε = {level:g}", at * inputs, width * inputs, f"examples for {inputs} inputs"))
+    return NeedTable("How many examples until the generalisation error is small enough?", lines, list(curve.reasons))
 
 
 def crossing(grid: np.ndarray, values: np.ndarray, level: float) -> float | None:
@@ -152,7 +154,7 @@ class Measured:
 
 def plan_posterior(
     model: Measured, *, sizes: Sequence[float] = (), errors: Sequence[float] = (), other: Measured | None = None
-) -> Plan:
+) -> NeedTable:
     """What λ̂ says about other sample sizes: the Bayes generalisation error λ/n, and which of two models wins.
 
     To leading order and for a model that holds the truth, E[G] = λ/n; ν does not enter it. Two models cross where
@@ -163,11 +165,11 @@ def plan_posterior(
     if not model.coefficient > 0:
         raise BadInput(f"λ is {model.coefficient:g}", "use a positive coefficient")
     lines = [
-        Line(f"error at n = {n:g}", model.coefficient / n, model.error / n, "expected log loss above the best, λ/n")
+        PlanRow(f"error at n = {n:g}", model.coefficient / n, model.error / n, "expected log loss above the best, λ/n")
         for n in sizes
     ]
     lines += [
-        Line(f"n for error {level:g}", model.coefficient / level, model.error / level, "examples, λ/error")
+        PlanRow(f"n for error {level:g}", model.coefficient / level, model.error / level, "examples, λ/error")
         for level in errors
     ]
     if other is not None:
@@ -175,11 +177,13 @@ def plan_posterior(
         lines.append(_critical(critical_sample_size(*basins)))
     if not lines:
         raise BadInput("nothing is asked", "give sizes, errors, or another model")
-    return Plan("What does λ say about other numbers of examples?", lines, ["leading order in n, realisable models"])
+    return NeedTable(
+        "What does λ say about other numbers of examples?", lines, ["leading order in n, realisable models"]
+    )
 
 
-def _critical(found: Measurement) -> Line:
+def _critical(found: Measurement) -> PlanRow:
     winners = found.diagnostics.get("winners", [])
     names = {"a": "this model", "b": "the other"}
     words = f"below it {names[winners[0]]} wins, above it {names[winners[-1]]}" if len(winners) > 1 else ""
-    return Line.of("critical n", found, words)
+    return PlanRow.of("critical n", found, words)

@@ -38,7 +38,7 @@ def kept(folder: RunFolder) -> list[Forecast]:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class KnownOutcome:
     """What a forecast was about: when the training rows were memorised, when it happened (or None), steps trained."""
 
     train99: float | None
@@ -46,7 +46,7 @@ class Outcome:
     until: float
 
     @classmethod
-    def of(cls, summary: dict[str, Any] | None) -> Outcome | None:
+    def of(cls, summary: dict[str, Any] | None) -> KnownOutcome | None:
         """The outcome in the summary of a finished run; None if it has none."""
         numbers = (summary or {}).get("numbers") or {}
         if "val50" not in numbers or numbers.get("steps") is None:
@@ -54,11 +54,11 @@ class Outcome:
         return cls(numbers.get("train99"), numbers["val50"], float(numbers["steps"]))
 
 
-def scored(store: Store) -> list[tuple[str, Forecast, Outcome]]:
+def scored(store: Store) -> list[tuple[str, Forecast, KnownOutcome]]:
     """Every forecast of the finished runs of a store that is not refused, with what happened."""
     found = []
     for status in store.statuses():
-        outcome = Outcome.of(status.get("summary")) if status["status"] in FINISHED else None
+        outcome = KnownOutcome.of(status.get("summary")) if status["status"] in FINISHED else None
         if outcome is not None:
             made = kept(store.folder(status["run"]))
             found += [(status["run"], one, outcome) for one in made if one.status is not Status.REFUSED]

@@ -17,7 +17,7 @@ import numpy as np
 from phasecast.core import codec
 from phasecast.forecasting.bank import Bank, shipped_bank
 from phasecast.forecasting.result import Forecast
-from phasecast.lab.forecasts.archive import Outcome, scored
+from phasecast.lab.forecasts.archive import KnownOutcome, scored
 from phasecast.lab.store import Store
 
 HORIZONS = ((-math.inf, 0.0), (0.0, 0.25), (0.25, 0.5), (0.5, 0.75), (0.75, 1.0))
@@ -43,7 +43,7 @@ class Horizon:
 
 
 @dataclass(frozen=True)
-class Record:
+class ForecastRecord:
     """The record of all forecasts of a store."""
 
     horizons: tuple[Horizon, ...]
@@ -61,7 +61,7 @@ class Record:
         }
 
 
-def record(store: Store, bank: Bank | None = None) -> Record:
+def record(store: Store, bank: Bank | None = None) -> ForecastRecord:
     """Score every archived forecast of the finished runs of a store."""
     rows = scored(store)
     bank = shipped_bank() if bank is None and rows else bank
@@ -72,10 +72,12 @@ def record(store: Store, bank: Bank | None = None) -> Record:
         if chosen:
             horizons.append(_horizon(_name(low, high), chosen, before, bank))
     never = [made.score(None, until=outcome.until) for _, made, outcome in rows if outcome.val50 is None]
-    return Record(tuple(horizons), len(rows), len({run for run, _, _ in rows}), sum(not one.hit for one in never))
+    return ForecastRecord(
+        tuple(horizons), len(rows), len({run for run, _, _ in rows}), sum(not one.hit for one in never)
+    )
 
 
-def _share(made: Forecast, outcome: Outcome) -> float:
+def _share(made: Forecast, outcome: KnownOutcome) -> float:
     """The share of the wait that was over; NaN, which is in no horizon, if it never ended."""
     if outcome.val50 is None or outcome.train99 is None:
         return math.nan
@@ -85,7 +87,7 @@ def _share(made: Forecast, outcome: Outcome) -> float:
 
 
 def _horizon(
-    name: str, rows: Sequence[tuple[str, Forecast, Outcome]], before: dict[str, Forecast], bank: Bank | None
+    name: str, rows: Sequence[tuple[str, Forecast, KnownOutcome]], before: dict[str, Forecast], bank: Bank | None
 ) -> Horizon:
     scores = [made.score(outcome.val50) for _, made, outcome in rows]
     rules: dict[str, list[float]] = {"as long again": [], "settings": [], "bank median": []}
