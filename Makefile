@@ -30,9 +30,11 @@ test:
 	$(ONE_THREAD) $(BIN)/python $(PYTEST) -m "not slow"
 	@$(MAKE) --no-print-directory test-bare
 
-# in random order; PHASECAST_TEST_SEED repeats one, PHASECAST_TEST_MINUTES ends it in time
+# in random order; PHASECAST_TEST_SEED repeats one, PHASECAST_TEST_MINUTES ends it in time; then the types of the tests,
+# which take as long to check as those of the library
 test-slow: .venv/installed-dev
 	$(ONE_THREAD) $(BIN)/python $(PYTEST) -m slow --shuffle
+	$(BIN)/pyright --threads 2 --project tests
 
 # apart from `make test`, because tracing lines costs time: Python 3.11 has no cheap way to do it
 coverage: .venv/installed-dev

@@ -71,7 +71,11 @@ def mutate(folder: Path, draw: random.Random) -> tuple[str, Callable[[], None]]:
         return f"exchange {inside} and {other.relative_to(folder)}", put_back
     else:
         path.write_bytes(MUTATIONS[kind](bytearray(before), draw))
-    return f"{kind} {inside}", lambda: path.write_bytes(before) and None
+
+    def restore() -> None:
+        path.write_bytes(before)
+
+    return f"{kind} {inside}", restore
 
 
 def outcome(store: Path, run: str, truth: Any) -> str:

@@ -10,7 +10,7 @@ import pytest
 
 from phasecast import claims
 from phasecast.claims import registry, verify_all
-from phasecast.claims.seeds import fresh_seeds, generator, shifted
+from phasecast.claims.seeds import check_generator, fresh_seeds, shifted
 from phasecast.core import Claim, ClaimVerdict, RecipeCheck
 from phasecast.core.errors import BadInput
 from phasecast.lab import run
@@ -100,15 +100,15 @@ def test_a_criterion_chosen_when_results_were_known_is_stated_and_marked():
 
 
 def test_a_blind_verification_draws_other_numbers_and_zero_the_usual_ones():
-    usual, keyed = generator(3).random(), generator(18, 50, 2).random()
+    usual, keyed = check_generator(3).random(), check_generator(18, 50, 2).random()
     assert usual == np.random.default_rng(3).random()
     assert keyed == np.random.default_rng([18, 50, 2]).random()
     with fresh_seeds(0):
-        assert (generator(3).random(), shifted(3)) == (usual, 3)
+        assert (check_generator(3).random(), shifted(3)) == (usual, 3)
     with fresh_seeds(1):
-        first = generator(3).random(), generator(18, 50, 2).random(), shifted(3)
+        first = check_generator(3).random(), check_generator(18, 50, 2).random(), shifted(3)
     with fresh_seeds(2):
-        second = generator(3).random(), generator(18, 50, 2).random(), shifted(3)
+        second = check_generator(3).random(), check_generator(18, 50, 2).random(), shifted(3)
     assert len({usual, keyed, *first[:2], *second[:2]}) == 6
     assert (first[2], second[2]) == (10_003, 20_003)
 

@@ -225,7 +225,7 @@ def test_intervals_by_fishers_transform_hold_the_correlation(count, correlation)
     for _ in range(400):
         x, noise = rng.normal(size=(2, count))
         y = correlation * x + math.sqrt(1 - correlation**2) * noise
-        low, high = rank_interval(float(spearmanr(x, y)[0]), count)
+        low, high = rank_interval(float(np.asarray(spearmanr(x, y))[0]), count)
         assert -1 <= low < high <= 1
         inside.append(low <= truth <= high)
     assert 0.9 < np.mean(inside) <= 1

@@ -29,7 +29,7 @@ def test_reduced_rank_regression_of_full_rank(shared_store):
 def test_gibbs_and_nuts_agree_on_the_same_data():
     rng = np.random.default_rng(0)
     first, second = (linear_data(list(rng.normal(size=(2, 3, 3))), 1000, seed) for seed in range(2))
-    cases: list[tuple[Sampler, np.ndarray]] = [("gibbs", first), ("nuts", first), ("gibbs", second)]
+    cases: list[tuple[Sampler, dict[str, np.ndarray]]] = [("gibbs", first), ("nuts", first), ("gibbs", second)]
     gibbs, nuts, other = (
         rlct(reduced_rank(3, 3, 3), data, around(1000), sampler=kind, draws=600, warmup=300) for kind, data in cases
     )

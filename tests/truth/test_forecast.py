@@ -112,7 +112,7 @@ def test_the_mirror_share_is_what_random_splits_have():
         trained.ravel()[rng.permutation(p * p)[:n]] = True
         mirrored = trained.T & ~np.eye(p, dtype=bool)
         shares.append(mirrored[~trained].mean())
-    assert refusals.mirror_share(p, n) == pytest.approx(np.mean(shares), abs=4 * np.std(shares) / math.sqrt(200))
+    assert refusals.mirror_share(p, n) == pytest.approx(np.mean(shares), abs=4 * float(np.std(shares)) / math.sqrt(200))
 
 
 def test_a_network_stuck_at_the_mirror_share_is_told_apart():

@@ -1,7 +1,7 @@
 """Which random numbers does a check use? Its own fixed ones, or, in a blind verification, others never used before.
 
-A check that draws anything asks here: ``generator(3)`` is ``np.random.default_rng(3)`` unless :func:`fresh_seeds` is
-active, ``shifted(3)`` is 3.
+A check that draws anything asks here: ``check_generator(3)`` is ``np.random.default_rng(3)`` and ``shifted(3)`` is 3,
+unless :func:`fresh_seeds` is active.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ def shifted(seed: int) -> int:
     return seed + APART * _SEED.get()
 
 
-def generator(*key: int) -> np.random.Generator:
+def check_generator(*key: int) -> np.random.Generator:
     """Random numbers for a check that names them by a key.
 
-    >>> bool(generator(3).random() == np.random.default_rng(3).random())
+    >>> bool(check_generator(3).random() == np.random.default_rng(3).random())
     True
     """
     first, *rest = key

@@ -18,9 +18,9 @@ from phasecast.forecasting.settings import Settings
 from phasecast.forecasting.survival import Logistic, fit_logistic
 
 MIDDLE_RATIO, MIDDLE_P = 3.0, 20.0  # where the polynomials are centred: the middle of the shipped bank
-LATE = (
-    4.2  # the ratio above which networks generalise while they memorise: there is no wait that the law could describe
-)
+RARE = 2.5  # the ratio where the log-odds are centred: about there, as many networks generalise as never do
+WEAK = 0.02  # ridge on the log-odds: keeps them finite where a bank has no networks of both kinds at one ratio
+LATE = 4.2  # the ratio above which networks generalise while they memorise: no wait is left for the law
 
 
 def law_terms(settings: Sequence[Settings]) -> np.ndarray:
@@ -39,6 +39,8 @@ class ClockLaw:
     """The law fitted to a bank."""
 
     fit: Logistic
+    ever: np.ndarray
+    """Constants of the log-odds to generalise at all, in 1 and r − RARE."""
 
     @classmethod
     def of(cls, bank: Bank) -> ClockLaw:
@@ -48,15 +50,22 @@ class ClockLaw:
         last = [run.window if run.val50 is None else max(run.val50, 1.0) for run in runs]
         clock = np.array([float(log_adam_clock(t, one.beta2)) for t, one in zip(last, settings, strict=True)])
         observed = np.array([run.val50 is not None for run in runs])
-        return cls(fit_logistic(law_terms(settings), log_drive(settings) + clock, observed))
+        terms, level = law_terms(settings), log_drive(settings) + clock
+        fit = fit_logistic(terms, level, observed)
+        ratios = np.array([one.ratio for one in settings])
+        return cls(fit, _ever(ratios, observed))
 
     def chance(self, settings: Settings, window: float) -> float:
         """The probability to pass 50% validation accuracy within a number of steps."""
         level = log_drive([settings]) + log_adam_clock(window, settings.beta2)
-        return float(self.fit.below(law_terms([settings]), level)[0])
+        return self.chance_ever(settings) * float(self.fit.below(law_terms([settings]), level)[0])
+
+    def chance_ever(self, settings: Settings) -> float:
+        """The probability to generalise at all: with too little data no time is enough."""
+        return float(_share(self.ever, np.array([settings.ratio]))[0])
 
     def quantile(self, settings: Settings, share: float) -> float:
-        """The step by which a share of networks with these settings has generalised."""
+        """The step by which a share of the networks with these settings that generalise at all has done so."""
         level = self.fit.location(law_terms([settings]))[0] + self.fit.scale * math.log(share / (1 - share))
         return float(inverse_log_adam_clock(level - log_drive([settings])[0], settings.beta2))
 
@@ -72,3 +81,23 @@ class ClockLaw:
             level = self.fit.median_after(terms, now) - drive[rows]
             medians[rows] = np.log(inverse_log_adam_clock(level, float(beta)))
         return medians
+
+
+def _ever(ratios: np.ndarray, observed: np.ndarray) -> np.ndarray:
+    """Log-odds to generalise at all, of greatest likelihood.
+
+    A run that did not within its window counts as one that never does. This errs on the side of "no": the law lets
+    every network generalise at some time, and the bank cannot tell "later" from "never".
+    """
+    from scipy.optimize import minimize
+
+    def objective(x: np.ndarray) -> float:
+        share = _share(x, ratios)
+        likelihood = np.where(observed, share, 1 - share)
+        return float(-np.sum(np.log(np.maximum(likelihood, 1e-12))) + WEAK * np.sum(x**2))
+
+    return minimize(objective, np.array([1.0, 5.0]), method="L-BFGS-B").x
+
+
+def _share(constants: np.ndarray, ratios: np.ndarray) -> np.ndarray:
+    return 1 / (1 + np.exp(-np.clip(constants[0] + constants[1] * (ratios - RARE), -50, 50)))

@@ -75,11 +75,16 @@ class BankForecast:
 def forecast_before_start(
     settings: Settings, bank: Bank, window: float | None = None, coverage: float = POLICY.coverage
 ) -> BankForecast:
-    """Will a training with these settings generalise within a window, and when? By the clock law alone."""
+    """Will a training with these settings generalise within a window, and when? By the clock law alone.
+
+    The median is that of trainings that generalise at all; ``high`` is None where too many never do.
+    """
     law = _law(bank)
     window = bank.window if window is None else window
     tail = (1 - coverage) / 2
-    low, high = law.quantile(settings, tail), law.quantile(settings, 1 - tail)
+    ever = law.chance_ever(settings)
+    low = law.quantile(settings, min(tail / ever, 0.5))
+    high = law.quantile(settings, (1 - tail) / ever) if 1 - tail < ever else math.inf  # else some never get there
     return BankForecast(
         law.quantile(settings, 0.5),
         min(low, bank.window),

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from phasecast.claims.seeds import generator
+from phasecast.claims.seeds import check_generator
 from phasecast.claims.verdicts import all_agree, finding
 from phasecast.core.claim import Finding
 from phasecast.core.policy import Policy, rule
@@ -43,7 +43,7 @@ def hessians(delta: float, dimension: int, draws: int) -> list[tuple[np.ndarray,
     """Eigenvalues and squared overlaps with Θ* of Hessians at random weights: GeLU, y = z², pseudo-Huber."""
     spectra = []
     for seed in range(draws):
-        rng = generator(seed)
+        rng = check_generator(seed)
         X = rng.normal(size=(round(delta * dimension), dimension))
         theta = rng.normal(size=dimension)
         V = X @ (theta / np.linalg.norm(theta))
@@ -84,7 +84,7 @@ def _check_structure() -> Finding:
     import jax
     import jax.numpy as jnp
 
-    rng = generator(0)
+    rng = check_generator(0)
     x, y, theta = rng.normal(size=(40, 5)), rng.normal(size=40), rng.normal(size=5)
     network = Network("gelu", "pseudo-huber", a=-0.7, b=0.3)
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from phasecast.claims.seeds import generator
+from phasecast.claims.seeds import check_generator
 from phasecast.claims.verdicts import finding
 from phasecast.coefficients.sgd_temperature import sgd_temperature
 from phasecast.core.claim import Finding
@@ -21,7 +21,7 @@ STEPS, BURN_IN, CHAINS = 1200, 400, 400  # the softest direction relaxes in 1/(l
 
 def regression(scales: Sequence[float], seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Inputs whose second moments are exactly ``scales``², noisy outputs, and the least-squares weights."""
-    rng = generator(seed)
+    rng = check_generator(seed)
     x = np.linalg.qr(rng.standard_normal((ROWS, INPUTS)))[0] * math.sqrt(ROWS) * np.asarray(scales)
     y = x.sum(1) + rng.standard_normal(ROWS)
     return x, y, np.linalg.lstsq(x, y, rcond=None)[0]
@@ -34,7 +34,7 @@ def half_square(w: Array, data: tuple[Array, Array]) -> Array:
 
 def run_sgd(x: np.ndarray, y: np.ndarray, w: np.ndarray, lr: float, batch: int) -> np.ndarray:
     """Mean squares of w − w* along each input, of many independent chains of SGD on a linear model (chains, inputs)."""
-    rng = generator(1)
+    rng = check_generator(1)
     offsets, squares = np.zeros((CHAINS, len(w))), np.zeros((CHAINS, len(w)))
     residuals = y - x @ w
     for step in range(STEPS):

@@ -9,7 +9,7 @@ from fractions import Fraction
 import numpy as np
 
 from phasecast.claims.generic_points import generic_integers
-from phasecast.claims.seeds import generator
+from phasecast.claims.seeds import check_generator
 from phasecast.claims.verdicts import all_agree, finding, shown
 from phasecast.coefficients.exact.coefficient import Coefficient
 from phasecast.coefficients.exact.jacobian_rank import (
@@ -43,7 +43,7 @@ def volume_slope(
 
     ``excess`` maps parameters of shape (size, draws) to K. Valleys may run in any direction.
     """
-    rng = generator(0)
+    rng = check_generator(0)
     low, high = np.transpose(box)
     inner = outer = 0
     for _ in range(draws // CHUNK):
@@ -122,7 +122,7 @@ def _kinked(t: np.ndarray) -> np.ndarray:
 
 
 def _check_e_1() -> Finding:
-    rng = generator(0)
+    rng = check_generator(0)
     cases = [(rng.normal(size=(n, d)), k) for n, d, k in ((4, 1, 3), (6, 2, 4), (6, 2, 9), (5, 3, 5))]
     analytic = all(
         float_rank(activation(inputs @ rng.normal(size=(inputs.shape[1], k)))).rank

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from phasecast.claims.seeds import generator
+from phasecast.claims.seeds import check_generator
 from phasecast.claims.verdicts import finding
 from phasecast.coefficients.exact.jacobian_rank import float_rank, jacobian_rank
 from phasecast.core.claim import Finding
@@ -46,7 +46,7 @@ def _table(p: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _weights(p: int, width: int, seed: int = 0) -> np.ndarray:
-    return generator(seed).standard_normal((2 * p, width)) / np.sqrt(2 * p)
+    return check_generator(seed).standard_normal((2 * p, width)) / np.sqrt(2 * p)
 
 
 def _check_theorem_5_2() -> Finding:
@@ -92,7 +92,7 @@ def _check_signal() -> Finding:
         ("p = 7, full table, K = 128 p², fitted", 7, 49, 128 * 49, 1e-4),
     ):
         tokens, labels = _table(p)
-        rows = generator(1).permutation(p * p)[:n]
+        rows = check_generator(1).permutation(p * p)[:n]
         W = _weights(p, width)
         signal = ridge_signal(W, tokens[rows], labels[rows], p, ridge)
         residual = ridge_solution(W, tokens[rows], labels[rows], p, ridge).residual
@@ -112,7 +112,7 @@ def _check_maxima() -> Finding:
     """Ascents of E on the full table and on 40% of it: how many end at one frequency."""
     p = 23
     tokens, labels = _table(p)
-    rows = generator(1).permutation(p * p)[: int(0.4 * p * p)]
+    rows = check_generator(1).permutation(p * p)[: int(0.4 * p * p)]
     full, part = climb(tokens, labels, p, starts=24), climb(tokens[rows], labels[rows], p, starts=24)
     on_full, on_part = (float(np.mean(ascent.shares > POLICY.fourier)) for ascent in (full, part))
     words = (

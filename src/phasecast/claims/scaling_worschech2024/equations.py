@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import erf
 
-from phasecast.claims.seeds import generator, shifted
+from phasecast.claims.seeds import check_generator, shifted
 from phasecast.claims.verdicts import finding
 from phasecast.core.claim import Finding
 from phasecast.core.policy import Policy, rule
@@ -58,7 +58,7 @@ def _mean_step(students: int, teachers: int, lr: float, draws: int = 400_000) ->
 
 
 def _weights(students: int, teachers: int) -> tuple[np.ndarray, np.ndarray, np.random.Generator]:
-    rng = generator(5)
+    rng = check_generator(5)
     return rng.normal(size=(students, 8)), rng.normal(size=(teachers, 8)), rng
 
 
@@ -86,7 +86,7 @@ def _printed_dR(state: OrderParameters, lr: float) -> np.ndarray:
 
 
 def _check_eq_91() -> Finding:
-    rng = generator(1)
+    rng = check_generator(1)
     root = rng.normal(size=(4, 4))
     C = root @ root.T / 2
     z = rng.multivariate_normal(np.zeros(4), C, 400_000).T

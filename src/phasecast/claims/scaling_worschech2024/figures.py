@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from phasecast.claims.seeds import generator, shifted
+from phasecast.claims.seeds import check_generator, shifted
 from phasecast.claims.verdicts import finding
 from phasecast.core.answers import Answers
 from phasecast.core.claim import Finding, RecipeCheck
@@ -88,7 +88,7 @@ def _judge_2(answers: Answers) -> Finding:
 
 def _check_data() -> Finding:
     """Figure 3 right on an array of our own: mixtures of few exponential causes, so not Gaussian."""
-    rng = generator(3)
+    rng = check_generator(3)
     hidden = rng.exponential(size=(6000, 24)) - 1
     rows = hidden @ (rng.normal(size=(24, 40)) * np.arange(1, 25)[:, None] ** -0.65) + 0.1 * rng.normal(size=(6000, 40))
     with tempfile.TemporaryDirectory() as folder:

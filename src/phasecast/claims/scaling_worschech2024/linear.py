@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from phasecast.claims.seeds import generator
+from phasecast.claims.seeds import check_generator
 from phasecast.claims.verdicts import finding
 from phasecast.core.claim import Finding
 from phasecast.core.policy import Policy, rule
@@ -88,7 +88,7 @@ def _check_eq_11() -> Finding:
 
 def _check_eq_88() -> Finding:
     covariance = 0.6 ** abs(np.subtract.outer(np.arange(12), np.arange(12)))
-    rng = generator(0)
+    rng = check_generator(0)
     off = 0.1 * rng.normal(size=(50_000, 12)) - rng.normal(size=(50_000, 12))
     off[:, :5] = -np.linalg.solve(covariance[:5, :5], covariance[:5, 5:] @ off[:, 5:].T).T
     eps = np.einsum("ri,ij,rj->r", off, covariance, off) / 24

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from phasecast.claims.seeds import generator
+from phasecast.claims.seeds import check_generator
 from phasecast.claims.verdicts import finding, undecided
 from phasecast.core.answers import Answers
 from phasecast.core.claim import Finding, RecipeCheck
@@ -77,7 +77,7 @@ def ridge_laplace(hessian_of_mean: bool, n: int = 200, seed: int = 0) -> float:
     The posterior is normal, so Laplace is exact; with the Hessian of the mean of |y − wx|² its variance is n/2 times
     too large.
     """
-    rng = generator(seed)
+    rng = check_generator(seed)
     errors = []
     for _ in range(50):
         x, w0 = rng.normal(size=(n, 3)), rng.normal(size=3)

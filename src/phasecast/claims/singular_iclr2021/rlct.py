@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from phasecast.claims.seeds import generator
+from phasecast.claims.seeds import check_generator
 from phasecast.claims.verdicts import all_agree, finding
 from phasecast.core.answers import Answers
 from phasecast.core.claim import Finding, RecipeCheck
@@ -99,7 +99,7 @@ def _slope(power: int, n: int) -> tuple[float, float]:
     """The slope of the exact E[nL] over 1/β near 1/log n, mean over data sets, and its standard error."""
     betas, slopes = around(n), []
     for seed in range(DATASETS):
-        outputs = generator(18, n, seed).normal(size=n)
+        outputs = check_generator(18, n, seed).normal(size=n)
         slopes.append(np.polyfit(1 / betas, exact(monomial_model((power,)), outputs, betas).energy, 1)[0])
     return float(np.mean(slopes)), float(standard_error(slopes))
 
@@ -117,7 +117,7 @@ def _check_eq_18() -> Finding:
 
 def _check_eq_20() -> Finding:
     """y = μ + N(0, 1) in d dimensions at once: an estimate off by Δ has G = |Δ|²/2 exactly."""
-    rng = generator(20)
+    rng = check_generator(20)
     n, held_out, d = 1000, 10_000, 11
     ratios = []
     for _ in range(300):

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from phasecast.claims.seeds import generator
+from phasecast.claims.seeds import check_generator
 from phasecast.claims.verdicts import finding
 from phasecast.core.claim import Finding
 from phasecast.core.policy import Policy, rule
@@ -33,12 +33,12 @@ POLICY = SingularityPolicy()
 
 
 def _network(seed: int, widths: tuple[int, ...]) -> list[tuple[np.ndarray, np.ndarray]]:
-    rng = generator(seed)
+    rng = check_generator(seed)
     return [(rng.normal(size=(b, a)), rng.normal(size=b)) for a, b in pairwise(widths)]
 
 
 def _check_lemma_a1() -> Finding:
-    inputs = generator(0).normal(size=(200, 2))
+    inputs = check_generator(0).normal(size=(200, 2))
     layers = _network(1, (2, 3, 2, 1))
     units = [(layer, unit) for layer, width in ((0, 3), (1, 2)) for unit in range(width)]
     changes = [change_along(layers, scaling_direction(layers, *unit), inputs) for unit in units]
@@ -52,7 +52,7 @@ def _check_lemma_a1() -> Finding:
 def _check_eq_13() -> Finding:
     """One output, f = wx: I = E[x² (y − f)²], against the printed constant and on and off the truth."""
     x = np.linspace(-1, 1, 21)
-    rng = generator(0)
+    rng = check_generator(0)
     rows = []
     for w in (1.0, 0.5):
         y = x + rng.normal(size=(100_000, 21))
@@ -87,7 +87,7 @@ def _check_eq_7() -> Finding:
     """K = 2u² + 5v² with a third, flat, parameter: the log volume of K < t₀ in a box, by draws."""
     curvatures, tolerance = np.array([2.0, 5.0]), 1e-3
     hessian = np.diag([*(2 * curvatures), 0.0])
-    draws = generator(0).uniform(-0.05, 0.05, (400_000, 2))
+    draws = check_generator(0).uniform(-0.05, 0.05, (400_000, 2))
     share = np.mean(draws**2 @ curvatures < tolerance)
     error = np.sqrt((1 - share) / share / len(draws))
     constant = np.log(np.pi)  # the area of the unit disc, which eq. (5) leaves out

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from phasecast.claims.generic_points import generic_integers
-from phasecast.claims.seeds import generator
+from phasecast.claims.seeds import check_generator
 from phasecast.claims.verdicts import all_agree, finding, shown
 from phasecast.coefficients.exact.coefficient import Coefficient
 from phasecast.coefficients.exact.jacobian_rank import jacobian_rank
@@ -122,7 +122,7 @@ def _gram_of_monomials(nodes: np.ndarray, weights: np.ndarray, degree: int) -> n
 
 def _check_theorem_3() -> Finding:
     """On a square the constants are the extreme eigenvalues of the moments; for Cauchy inputs there is no upper one."""
-    rng = generator(0)
+    rng = check_generator(0)
     nodes, weights = np.polynomial.legendre.leggauss(24)
     bounded = True
     for degree in (1, 2, 3):
@@ -176,7 +176,7 @@ def _check_theorem_4() -> Finding:
 
     # integrating b₁ out of exp(−nK), x ~ N(1/2, 1), leaves (2π/n)^½ ∫ exp(−n(a₁a₂)²/2): λ of the product plus 1/2
     nodes, area = _log_panels(16)
-    product, n, rng = 0.25 * np.outer(nodes, nodes), 1000.0, generator(0)
+    product, n, rng = 0.25 * np.outer(nodes, nodes), 1000.0, check_generator(0)
     reduced = math.sqrt(2 * math.pi / n) * float(area @ np.exp(-n * product**2 / 2) @ area)
     a1, a2, b2, b1 = rng.uniform(-0.5, 0.5, (4, 1_000_000))
     slope, offset = a1 * a2, a1 * b2 + b1
@@ -222,7 +222,7 @@ def _posteriors(power: int, n: int, datasets: int, beta: float) -> np.ndarray:
     """Bg, Bt, Gt, Cv, V and the empirical entropy of N(w^power, 1), one column per data set."""
     grid = np.linspace(-1, 1, 161)
     means = (9 / math.sqrt(n)) * grid**power  # wide enough that nothing is cut off
-    rng = generator(power, n)
+    rng = check_generator(power, n)
     rows = []
     for _ in range(datasets):
         sample = rng.normal(size=n)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from phasecast.claims.seeds import generator
+from phasecast.claims.seeds import check_generator
 from phasecast.claims.verdicts import all_agree, finding, shown
 from phasecast.core.claim import Finding
 from phasecast.core.policy import Policy, rule
@@ -86,7 +86,7 @@ def expansion(power: int, n: int, beta: float, seed: int = 0, family: str = "exp
     """CvL, WAIC, and the cumulants Y₁…Y₃ of log p over the posterior, averaged over a sample, for one dataset."""
     kind = FAMILIES[family]
     means = HALF_WIDTH / math.sqrt(n) * np.linspace(-1, 1, NODES) ** power
-    ratio = kind.ratio(kind.draw(generator(seed, n), n), means)
+    ratio = kind.ratio(kind.draw(check_generator(seed, n), n), means)
     tempered = beta * ratio.sum(axis=0)
     posterior = np.exp(tempered - log_sum(tempered))
     mean = ratio @ posterior

@@ -56,6 +56,9 @@ def _by_quasi_newton(
     limits = {"maxiter": steps, "maxfun": 2 * steps}
     with suppress(_TimeIsUp):
         minimize(energy, np.zeros(backend.size), jac=True, method="L-BFGS-B", options=limits)
+        if lowest == 0.0:  # w* may be a saddle, where the slope vanishes: start a little beside it
+            beside = np.random.default_rng(0).normal(size=backend.size) * policy.beside / math.sqrt(gamma)
+            minimize(energy, beside, jac=True, method="L-BFGS-B", options=limits)
     return max(0.0, fall), float(evaluations)
 
 

@@ -33,6 +33,7 @@ class LLCPolicy(Policy):
     largest_for_two_chains: int = rule(100_000, "chosen: above, one chain; a second would need its own warm-up")
     descent_steps: int = rule(200, "chosen: L-BFGS iterations from w* at most")
     fewest_descent_steps: int = rule(20, "chosen: L-BFGS iterations from w* at least")
+    beside: float = rule(0.1, "chosen: distance from a w* without a slope at which a descent starts, over 1/√γ")
     descent_share: float = rule(0.5, "chosen: gradients of the descent over those of a chain so far")
     descent_time: float = rule(0.3, "chosen: share of the time limit that the descent may take")
     cold_windows: float = rule(

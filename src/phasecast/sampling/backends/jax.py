@@ -19,6 +19,7 @@ from phasecast.core.errors import BadInput
 from phasecast.core.precision import float64
 from phasecast.core.types import Key, PyTree
 from phasecast.sampling.backends.jax_ops import JaxOps
+from phasecast.sampling.backends.jax_probe import check_value, explaining, probe
 from phasecast.sampling.backends.protocol import LARGEST_DOUBLE, Minibatch, NotPickled, batches, check_batch
 from phasecast.sampling.backends.selection import Entries, Only, entries_that_move, how_many
 from phasecast.sampling.kernels.kernel import Array, Kernel, State, Tuning, dot, localised
@@ -108,9 +109,8 @@ class _Program:
     def mean_loss(self, leaves: list[Array], offset: Array, rows: PyTree) -> Array:
         there = self.params_at(leaves, offset)
         value = self.loss(there) if rows is None else self.loss(there, rows)
-        if jnp.shape(value) != ():
-            raise BadInput(f"the loss has shape {jnp.shape(value)}", "return one number, the mean over the rows")
-        return value
+        check_value(value)
+        return jnp.asarray(value)
 
     def evaluate(self, place: Place, positions: Array, key: Key | None) -> tuple[Array, Array]:
         """L − L* and ∇L at each position, over all rows or over a minibatch for each chain."""
@@ -222,7 +222,11 @@ def jax_backend(
         arrays = _as_arrays(data, np.float64 if double else np.float32)
     program = _Program(loss, tree, tuple(names), shapes, moves, tuple(entries.values()), arrays, decay, batch, double)
     check_batch(batch, program.rows)
-    return JaxBackend(program, leaves)
+    with explaining():
+        backend = JaxBackend(program, leaves)
+        if double:
+            backend.probe()
+    return backend
 
 
 class JaxBackend:
@@ -246,6 +250,12 @@ class JaxBackend:
     @property
     def decay(self) -> float:
         return self._program.decay
+
+    def probe(self) -> None:
+        """Refuse a loss that chains cannot sample."""
+        program, place = self._program, self._place
+        with self.precision():
+            probe(lambda offset: program.mean_loss(place.leaves, offset, program.data), place.centre)
 
     @property
     def separable(self) -> bool:
@@ -371,6 +381,8 @@ def _named_leaves(params: PyTree) -> tuple[list[str], list[Any], Any]:
     paths, tree = jax.tree_util.tree_flatten_with_path(params)
     if not paths:
         raise BadInput("params holds no arrays", "give the parameters of a trained model")
+    if any(np.iscomplexobj(leaf) for _, leaf in paths):
+        raise BadInput("a parameter is complex", "split it into its real and imaginary parts")
     names = [".".join(_part(key) for key in path) or "params" for path, _ in paths]
     return names, [leaf for _, leaf in paths], tree
 

@@ -1,0 +1,97 @@
+"""A loss that cannot be sampled is refused before any chain moves, in one sentence that says what to change."""
+
+from __future__ import annotations
+
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import phasecast as pc
+from phasecast.core.errors import BadInput, PhasecastError
+from phasecast.sampling.backends.jax import jax_backend
+
+COUNTER = itertools.count()
+NOISE = np.random.default_rng(0)
+
+
+def bowl(w):
+    return jnp.sum(w**2) / 2
+
+
+def raises(w):
+    raise KeyError("a missing\nkey")
+
+
+def random_elsewhere(w):
+    return bowl(w) * (1 + (NOISE.normal() if float(jnp.sum(w**2)) > 0 else 0.0))
+
+
+LOSSES = {
+    "None": (lambda w: None, "returned None"),
+    "text": (lambda w: "low", "returned a text"),
+    "vector": (lambda w: w, r"has shape \(3,\)"),
+    "complex": (lambda w: bowl(w) + 1j, "complex"),
+    "raises": (raises, r"raised KeyError.*test_llc_losses.py, line"),
+    "exits": (lambda w: exit(3), "raised SystemExit"),
+    "no argument": (lambda: 0.0, "raised TypeError"),
+    "two arguments": (lambda w, data: bowl(w), "raised TypeError"),
+    "if": (lambda w: bowl(w) if w[0] >= 0 else 0.0, "jnp.where instead of if"),
+    "float": (lambda w: float(bowl(w)), "float"),
+    "numpy": (lambda w: np.sum(np.asarray(w) ** 2), "NumPy"),
+    "noise": (lambda w: bowl(w) + NOISE.normal(), "another number at the same parameters"),
+    "counter": (lambda w: bowl(w) + next(COUNTER), "another number at the same parameters"),
+    "stop_gradient": (lambda w: jnp.sum(w * jax.lax.stop_gradient(w)) / 2, "gradient of the loss is not its own"),
+    "straight through": (lambda w: bowl(w + jax.lax.stop_gradient(jnp.sign(w) - w)), "not its own|does not depend"),
+    "constant": (lambda w: 0 * w[0] + 1.0, "does not depend on the parameters"),
+    "huge": (lambda w: 1e300 * bowl(w), "is of size"),
+    "tiny": (lambda w: 1e-300 * bowl(w), "is of size"),
+}
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_a_loss_that_cannot_be_sampled_is_one_sentence(name):
+    loss, words = LOSSES[name]
+    with pytest.raises(PhasecastError, match=words) as caught:
+        pc.llc(loss, np.zeros(3), nbeta=100.0, gamma=1.0, progress=False)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("params", [{}, [], (), np.zeros(3) + 1j])
+def test_parameters_that_cannot_move_are_refused(params):
+    with pytest.raises(BadInput):
+        pc.llc(bowl, params, nbeta=100.0, gamma=1.0, progress=False)
+
+
+GOOD = {
+    "bowl": (bowl, np.zeros(3)),
+    "quartic": (lambda w: jnp.sum(w**4), np.zeros(3)),
+    "monomial": (lambda w: w[0] ** 2 * w[1] ** 4 * w[2] ** 2, np.zeros(3)),
+    "kinks": (lambda w: jnp.sum(jax.nn.relu(w) ** 2) + jnp.sum(jnp.abs(w)), np.array([0.5, -0.5, 0.2])),
+    "only one": (lambda w: w[0] ** 2, np.zeros(3)),
+    "large weights": (lambda w: jnp.mean((w - 1000.0) ** 2), np.full(3, 1000.0)),
+    "constant beside": (lambda w: 1e6 + bowl(w), np.zeros(3)),
+    "steep": (lambda w: 1e8 * bowl(w), np.zeros(3)),
+    "scalar": (lambda w: w**2, np.array(0.0)),
+}
+
+
+@pytest.mark.parametrize("name", GOOD)
+def test_ordinary_losses_pass_the_probe(name):
+    """The control: no loss that can be sampled is refused."""
+    loss, params = GOOD[name]
+    assert jax_backend(loss, params, None).size == np.size(params)
+
+
+def test_a_saddle_is_not_a_minimum():
+    """Six bowls and four double wells with w* on top; relative to the minimum it is 4 higher, by nβ·4·0.01."""
+
+    def wells(w):
+        return bowl(w[:6]) + jnp.sum(w[6:] ** 4 / 4 - 0.1 * w[6:] ** 2)
+
+    at_saddle = pc.llc(wells, np.zeros(10), nbeta=100.0, gamma=1.0, target=0.2, seconds=None, progress=False)
+    assert str(at_saddle.status) != "ok"
+    assert any("not a minimum" in reason for reason in at_saddle.reasons)
+    assert at_saddle.value_min - float(at_saddle.estimate) == pytest.approx(4.0, abs=0.2)  # γ holds the descent back
