@@ -48,7 +48,13 @@ def test_the_line_arrives_where_the_loss_does(log, target):
 
 
 def test_the_loss_at_half_is_read_from_the_loss_before_training():
-    assert lone_log.loss_target(made_up()).level == 0.48  # pyright: ignore[reportAttributeAccessIssue]
+    for p in (13, 23, 29):  # the centred squared loss before training is ½(1 − 1/p)
+        first = 0.5 * (1 - 1 / p)
+        squared, told = (lone_log.loss_target(made_up(first, 0.9, first), classes) for classes in (None, p))
+        assert isinstance(squared, lone_log.LossTarget)
+        assert isinstance(told, lone_log.LossTarget)
+        assert squared.level == pytest.approx(told.level)
+        assert 0.85 < squared.level / first < 1.05
     cross_entropy = lone_log.loss_target(made_up(math.log(23), 9.0, 1.83, logarithmic=True))
     assert isinstance(cross_entropy, lone_log.LossTarget)
     assert (cross_entropy.level, cross_entropy.logarithmic) == (1.83, True)

@@ -1,7 +1,7 @@
 """What does a log say by itself? The validation loss, after it has turned, on its way to its value at 50% accuracy.
 
 A network that memorises first lets its validation loss rise, and then fall while it learns the rule. With the centred
-squared loss it falls almost straight in steps and is back at L(0), its value before training, when half of the held-out
+squared loss it falls almost straight in steps and is back near L(0), its first value, when half of the held-out
 rows are right; with cross-entropy it falls straight in log loss, to about 1.83 nats:
 
 .. math:: L(t) = a - bt \\to L(0), \\qquad \\ln L(t) = a - bt \\to \\ln 1.83 .
@@ -30,21 +30,28 @@ class LinePolicy(Policy):
     window: float = rule(0.5, "the later half of the time since memorisation; an earlier part still bends")
     fewest_points: int = rule(4, "two more than a line has parameters")
     least_progress: float = rule(
-        0.2,
-        "of the way from the highest loss to its value at 50%; before it the median error is above 0.3",
+        0.2, "of the way from the highest loss to its value at 50%; before it the median error is above 0.3"
     )
     progress: tuple[float, ...] = rule(
-        (0.12, 0.2, 0.28, 0.38, 0.5, 0.65, 0.8, 0.95), "how far the loss has come where the residuals below were taken"
+        (0.2, 0.28, 0.38, 0.5, 0.65, 0.8, 0.95), "how far the loss has come where the residuals below were taken"
     )
     median: tuple[float, ...] = rule(
-        (0.10, 0.11, 0.05, 0.02, -0.03, -0.03, -0.01, 0.0),
-        "median of ln(outcome/line): early on, the line is too steep; 90 trainings of quadratic networks on addition, "
-        "p = 13 to 29, whole grid of learning rates and weight decays",
+        (0.15, 0.05, -0.02, -0.065, -0.07, -0.047, -0.004),
+        "median of ln(outcome/line) over the 385 runs of the shipped bank, each of weight one: the line bends",
     )
-    below: tuple[float, ...] = rule((0.43, 0.30, 0.25, 0.20, 0.17, 0.14, 0.09, 0.04), "tenth percentile of the same")
+    below: tuple[float, ...] = rule(
+        (0.18, 0.18, 0.19, 0.21, 0.19, 0.14, 0.06), "tenth percentile of the same, and 0.02"
+    )
     above: tuple[float, ...] = rule(
-        (0.70, 0.65, 0.56, 0.40, 0.25, 0.17, 0.16, 0.14),
-        "ninetieth percentile of the same, those that had not happened after 8000 steps counted as late",
+        (1.17, 0.8, 0.38, 0.18, 0.10, 0.06, 0.06),
+        "ninetieth percentile, and 0.03; runs that had not generalised after 8000 steps count as later than any line",
+    )
+    turned: float = rule(
+        0.35, "of the time since memorisation: the loss turns after 5 to 9% of the wait, so it is later"
+    )
+    classes: tuple[float, ...] = rule((13, 17, 19, 23, 29), "moduli of the shipped bank")
+    share_at_half: tuple[float, ...] = rule(
+        (0.879, 0.920, 0.929, 0.958, 1.022), "median of L(val50)/L(0) in the shipped bank, by the number of classes"
     )
     nats_at_half: float = rule(1.83, "cross-entropy at 50% accuracy, p = 23 and 29, coefficient of variation 6%")
     cross_entropy: tuple[float, float] = rule(
@@ -116,11 +123,17 @@ def loss_target(log: TrainingLog, classes: int | None = None, loss_at_50: float 
     if cross_entropy:
         return LossTarget(POLICY.nats_at_half, True, f"{POLICY.nats_at_half:g} nats, the cross-entropy at 50%")
     if first <= POLICY.squared:
-        return LossTarget(first, False, "the loss before training")
+        share = np.interp(classes or _classes(first), POLICY.classes, POLICY.share_at_half) if first < 0.5 else 1.0
+        return LossTarget(first * float(share), False, f"{share:.2f} of the loss before training")
     return (
         f"the loss before training, {first:.3g}, is neither that of a squared loss (at most 1) nor the logarithm of "
         "the number of classes; give the loss at 50% accuracy (--loss-at-50)"
     )
+
+
+def _classes(first: float) -> float:
+    """The number of classes p from the centred squared loss before training, ½(1 − 1/p)."""
+    return 1 / (1 - 2 * first)
 
 
 def extrapolate_loss(log: TrainingLog, target: LossTarget, coverage: float) -> LineForecast | str:
@@ -139,7 +152,7 @@ def extrapolate_loss(log: TrainingLog, target: LossTarget, coverage: float) -> L
         return f"only {int(after.sum())} rows since the training rows were memorised; {waiting}, or log more often"
     peak = int(np.argmax(loss))
     begin = now - POLICY.window * elapsed
-    if step[peak] > begin:
+    if step[peak] > train99 + POLICY.turned * elapsed:
         return f"the validation loss has not turned: it was highest at step {step[peak]:g}; {waiting}"
     progress = float((loss[peak] - np.median(loss[-3:])) / (loss[peak] - end)) if loss[peak] > end else 1.0
     if progress < POLICY.least_progress:
