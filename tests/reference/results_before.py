@@ -40,6 +40,9 @@ def result(kind: str) -> Callable[[Callable[[], dict[str, Any]]], Callable[[], d
     return register
 
 
+THREADS = 2  # of linear algebra, when the numbers were stored
+
+
 def machine() -> dict[str, str]:
     """What decides about the last bits: the instructions of the processor and the libraries that emit them."""
     cpu = Path("/proc/cpuinfo")
