@@ -117,6 +117,7 @@ def threshold_table(
     noise, latents = settings.pop("noise", 0.0), settings.pop("latents", None)
     chosen = make_target(target, latents=latents, noise=noise)
     if not chosen.hard.shape[1]:
+        _at(chosen, (activation, loss), 0, settings)  # other settings that are wrong come first
         return ThresholdTable.refused(ALL_EASY, error_kind="exact", name="δ_NN")
     rows, last = [], None
     with watched_search(watch):

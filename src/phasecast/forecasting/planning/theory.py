@@ -127,7 +127,7 @@ def plan_curve(setting: CurveSetting, eps: Sequence[float], *, up_to: float) -> 
 def crossing(grid: np.ndarray, values: np.ndarray, level: float) -> float | None:
     """Where a curve is at most ``level`` for good, by interpolation in logs; None if it is not at the end.
 
-    >>> float(crossing(np.array([1.0, 10.0, 100.0]), np.array([1.0, 0.1, 0.01]), 0.1))
+    >>> round(crossing(np.array([1.0, 10.0, 100.0]), np.array([1.0, 0.1, 0.01]), 0.1), 9)
     10.0
     """
     if not level > 0:
