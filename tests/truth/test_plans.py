@@ -38,6 +38,7 @@ def test_the_curve_is_at_the_wanted_error_at_the_planned_alpha():
 
     setting = CurveSetting(modes=4, exponent=1.0, lr=0.5, draws=2)
     alpha = numbers(plan_curve(setting, [0.01], up_to=300.0))["α for ε = 0.01"]
+    assert alpha is not None
     again = online.curve(modes=4, exponent=1.0, lr=0.5, draws=2, alphas=[alpha])
     assert float(np.asarray(again.estimate)[0]) == pytest.approx(0.01, rel=0.02)  # the grid has 2% per point
 
