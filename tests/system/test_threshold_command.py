@@ -180,7 +180,6 @@ def test_a_longer_search_is_advised_only_where_the_margin_comes_down(margins, ho
     assert threshold_search._hopeless(scan) is hopeless
 
 
-@pytest.mark.slow
 def test_an_unbounded_curvature_without_any_outlier_is_refused(command):
     """Square loss and three latents: neither clipped nor at finite d is there an outlier."""
     code, out, _ = command("threshold", "--target", "z1*z2*z3", "--loss", "square", "--time", 0, "--seeds", 2,

@@ -23,7 +23,7 @@ class SignalPolicy(Policy):
     """How signals are read from a log."""
 
     fewest_rows: int = rule(3, "rows since train99: a line through fewer has no residual")
-    farthest: float = rule(2.5, "chosen: ln of the longest wait, in steps so far, that a line may predict; beyond, it is almost flat")
+    farthest: float = rule(2.5, "chosen: ln of the longest wait over the steps so far; a line beyond it is flat")
     early: tuple[int, ...] = rule((20, 40, 100, 200), "steps at which networks of different learning rates differ most")
     smallest_gap: float = rule(0.01, "1 − 2L(0) ≈ 1/p of the centred squared loss: keeps its logarithm finite")
     smoothed: int = rule(3, "rows that an accuracy is averaged over: it jumps by whole rows of a small table")

@@ -397,7 +397,7 @@ def _advance_langevin(backend: Backend, plan: Plan, level: Level, key: RandomKey
 
 
 def _stands_still(level: Level, policy: LLCPolicy) -> bool:
-    """Whether the last two windows differ by less than the noise of the quieter one; drift adds to that of the other."""
+    """Whether the last two windows differ by less than the noise of the quieter one, since drift looks like noise."""
     (loss_before, error_before, radius_before, _), (loss, error, radius, stein) = level.warm_up.windows[-2:]
     noise = 2 * math.sqrt(2 / (level.size * level.chains))
     return (
