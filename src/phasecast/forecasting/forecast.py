@@ -62,6 +62,7 @@ def forecast(
     if bank is None:
         return _of_line(line, log, coverage)
     problems = bank.range_problems(chosen) if chosen is not None else []
+    problems += bank.log_problems(log)
     problems += [reason for reason in [refusals.too_few_runs(len(bank))] if reason]
     if problems:
         return _of_line(line, log, coverage, problems)
@@ -75,12 +76,11 @@ def before_start(settings: Settings, window: float, bank: Bank | None = None, co
     chance that the law of the bank gives it, with what to change; settings of another kind are refused.
     """
     bank = shipped_bank() if bank is None else bank
-    problems = bank.range_problems(settings)
-    sparse = settings.task in MODULAR and settings.ratio < least_ratio(bank)
-    kinds = [problem for problem in problems if not (sparse and problem.startswith("N/(p ln p)"))]
+    enough = with_enough_rows(settings, bank)
+    sparse = enough.n > settings.n
     common = {"basis": bank.name, "runs": len(bank), "tier": "settings + bank", "coverage": coverage}
-    if kinds:
-        return Forecast.refused(*kinds, **common)
+    if problems := bank.range_problems(enough):
+        return Forecast.refused(*problems, **common)
     window = min(window, bank.window)  # of later steps the bank knows nothing
     made = forecast_before_start(settings, bank, window, coverage)
     chance = float(made.chance or 0.0)
@@ -102,9 +102,12 @@ def before_start(settings: Settings, window: float, bank: Bank | None = None, co
     )
 
 
-def least_ratio(bank: Bank) -> float:
-    """The least N/(p ln p) of a bank."""
-    return min(run.settings.ratio for run in bank)
+def with_enough_rows(settings: Settings, bank: Bank) -> Settings:
+    """The settings with at least the N/(p ln p) that the bank has seen."""
+    if settings.task not in MODULAR or not len(bank):
+        return settings
+    least = min(run.settings.ratio for run in bank)
+    return dataclasses.replace(settings, n=max(settings.n, math.ceil(least * settings.p * math.log(settings.p))))
 
 
 def table_rows(settings: Settings) -> int:
@@ -115,8 +118,8 @@ def table_rows(settings: Settings) -> int:
 def rows_for(settings: Settings, window: float, bank: Bank, chance: float = 0.9) -> int | None:
     """The fewest training rows with which a share of the seeds generalises within a window; None if no number does."""
     rows, window = table_rows(settings), min(window, bank.window)
-    first = max(2, math.ceil(least_ratio(bank) * settings.p * math.log(settings.p)))
-    for n in range(first, rows):
+    fewest = with_enough_rows(dataclasses.replace(settings, n=2), bank).n
+    for n in range(fewest, rows):
         tried = dataclasses.replace(settings, n=n, batch=None)
         if float(forecast_before_start(tried, bank, window).chance or 0.0) >= chance:
             return n
@@ -197,7 +200,7 @@ def _of_bank(
 def _against(made: BankForecast, line: LineForecast | str) -> list[str]:
     """What in the log speaks against the bank."""
     if isinstance(line, str):
-        return [line] if "not in sight" in line else []
+        return [line] if isinstance(line, lone_log.OutOfSight) else []
     end = math.inf if made.high is None else made.high
     reason = (
         refusals.disagreement((made.low, end), (line.low, line.high))

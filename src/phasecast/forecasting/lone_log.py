@@ -136,6 +136,10 @@ def _classes(first: float) -> float:
     return 1 / (1 - 2 * first)
 
 
+class OutOfSight(str):
+    """A reason against any date, so that a bank is not asked either."""
+
+
 def extrapolate_loss(log: TrainingLog, target: LossTarget, coverage: float) -> LineForecast | str:
     """The line through the falling loss; a reason where it has not turned or stopped falling."""
     train99 = Landmarks.of(log).train99
@@ -160,7 +164,9 @@ def extrapolate_loss(log: TrainingLog, target: LossTarget, coverage: float) -> L
     rows = step >= begin
     slope, height = np.polyfit(step[rows] - now, loss[rows], 1)
     if slope >= 0:
-        return "the validation loss stopped falling: 50% is not in sight; use more training rows or more weight decay"
+        return OutOfSight(
+            "the validation loss stopped falling: 50% is not in sight; use more training rows or more weight decay"
+        )
     shortest = now + max(POLICY.shortest_step * elapsed, log.spacing / 2)
     crossing = max(now + (end - height) / slope, shortest)
     shift, below, above = (

@@ -12,7 +12,7 @@ import numpy as np
 
 from phasecast.core.policy import Policy, rule
 from phasecast.forecasting.log import TrainingLog
-from phasecast.forecasting.lone_log import Landmarks
+from phasecast.forecasting.lone_log import Landmarks, OutOfSight
 from phasecast.forecasting.settings import Settings
 
 COMMUTATIVE = ("addition", "multiplication")
@@ -40,7 +40,11 @@ def outcome_known(log: TrainingLog) -> str | None:
         return None
     happened = f"validation accuracy passed 50% at step {marks.val50:g}"
     if marks.train99 is None or marks.val50 - marks.train99 < POLICY.no_delay:
-        when = "before" if marks.train99 is None or marks.val50 < marks.train99 else "within 200 steps of"
+        when = (
+            "before"
+            if marks.train99 is None or marks.val50 < marks.train99
+            else f"within {POLICY.no_delay:.0f} steps of"
+        )
         return f"{happened}, {when} memorising: there is no delay to forecast; use fewer training rows to see one"
     return f"{happened}: nothing is left to forecast; cut the log before that step to test a forecast"
 
@@ -80,9 +84,9 @@ def stuck_at_mirror(log: TrainingLog, settings: Settings | None) -> str | None:
     )
 
 
-def not_in_sight(median: float) -> str:
+def not_in_sight(median: float) -> OutOfSight:
     """The date of the line moves away as fast as time passes."""
-    return (
+    return OutOfSight(
         f"50% is not in sight: the line of the loss says step {median:.0f}, and that date moves away as fast as time "
         "passes; use more training rows, a wider network or more weight decay"
     )
@@ -99,12 +103,10 @@ def disagreement(bank: tuple[float, float], line: tuple[float, float]) -> str | 
 
 
 def too_few_runs(runs: int) -> str | None:
+    """A bank that is too small to compare logs with."""
     if runs >= POLICY.fewest_runs:
         return None
-    return (
-        f"the bank has {runs} runs, fewer than {POLICY.fewest_runs}: only its settings law is used; add finished "
-        "runs to the store"
-    )
+    return f"the bank has {runs} runs, fewer than {POLICY.fewest_runs}; give a larger one"
 
 
 def _words(step: float) -> str:

@@ -7,7 +7,7 @@ import math
 
 from phasecast.core.errors import BadInput
 from phasecast.forecasting.bank import Bank, shipped_bank
-from phasecast.forecasting.forecast import least_ratio, rows_for, table_rows
+from phasecast.forecasting.forecast import rows_for, table_rows, with_enough_rows
 from phasecast.forecasting.model import forecast_before_start
 from phasecast.forecasting.planning.plan import NeedTable, PlanRow
 from phasecast.forecasting.settings import Settings
@@ -28,10 +28,7 @@ def plan_grokking(
     rows = table_rows(settings)
     if not 0 < chance < 1:
         raise BadInput(f"chance is {chance:g}", "use a number between 0 and 1, like 0.9")
-    inside = dataclasses.replace(
-        settings, n=max(settings.n, math.ceil(least_ratio(bank) * settings.p * math.log(settings.p)))
-    )
-    if problems := bank.range_problems(inside):
+    if problems := bank.range_problems(with_enough_rows(settings, bank)):
         raise BadInput(problems[0], "plan inside the range of the bank")
     least = rows_for(settings, window, bank, chance)
     lines = [
@@ -48,14 +45,13 @@ def plan_grokking(
         )
     ]
     for n in sorted({settings.n, *(round(share * rows) for share in SHOWN)}):
-        made = forecast_before_start(dataclasses.replace(settings, n=n), bank, window)
+        asked = dataclasses.replace(settings, n=n)
+        made = forecast_before_start(asked, bank, window)
         when = (
             f"median step {made.median:.0f}" if made.median <= bank.window else f"median after {bank.window:.0f} steps"
         )
         end = f" to {made.high:.0f}" if made.high is not None else " or later"
-        sparse = (
-            "; fewer rows than the bank has seen" if n < least_ratio(bank) * settings.p * math.log(settings.p) else ""
-        )
+        sparse = "; fewer rows than the bank has seen" if with_enough_rows(asked, bank).n > n else ""
         lines.append(
             PlanRow(
                 f"chance with {n} rows",
