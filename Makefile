@@ -27,22 +27,23 @@ demo: .venv/installed
 test:
 	@$(MAKE) --no-print-directory -j 2 .venv/installed-dev .venv-bare/installed
 	@$(MAKE) --no-print-directory -j 2 types contract lint
-	$(ONE_THREAD) $(BIN)/python $(PYTEST) -m "not slow"
+	$(ONE_THREAD) $(BIN)/python $(PYTEST) -m "not slow and not bare"
 	@$(MAKE) --no-print-directory test-bare
 
 # in random order; PHASECAST_TEST_SEED repeats one, PHASECAST_TEST_MINUTES ends it in time; then the types of the tests,
 # which take as long to check as those of the library
 test-slow: .venv/installed-dev
-	$(ONE_THREAD) $(BIN)/python $(PYTEST) -m slow --shuffle
+	PHASECAST_TEST_OPTIMISED=1 $(ONE_THREAD) $(BIN)/python $(PYTEST) -m slow --shuffle
 	$(BIN)/pyright --threads 2 --project tests
 
 # apart from `make test`, because tracing lines costs time: Python 3.11 has no cheap way to do it
 coverage: .venv/installed-dev
 	$(ONE_THREAD) $(BIN)/python $(PYTEST) -m "not slow" --cov --cov-report=term tests/contract tests/truth
 
-# the wheel in a fresh environment with no extra: what a user gets from `pip install phasecast`
+# the wheel in a fresh environment with no extra: what a user gets from `pip install phasecast`. Tests that pass there
+# are not run a second time where the extras are
 test-bare: .venv-bare/installed
-	$(ONE_THREAD) .venv-bare/bin/python $(PYTEST) -m "bare and not slow" -p no:cacheprovider -o addopts="" tests/contract tests/system
+	$(ONE_THREAD) .venv-bare/bin/python $(PYTEST) -m "bare and not slow" -p no:cacheprovider -o addopts="" tests
 
 lint: .venv/installed-dev
 	$(BIN)/ruff check .

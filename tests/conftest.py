@@ -49,6 +49,9 @@ def _compile_quickly() -> None:
     """Most of what the suite costs is compilation, of programs that run once; XLA reads its flags with the first."""
     given = os.environ.get("XLA_FLAGS", "").split()
     os.environ["XLA_FLAGS"] = " ".join([*(flag for flag in QUICK_TO_COMPILE if flag not in given), *given])
+    if "PHASECAST_TEST_OPTIMISED" not in os.environ:  # as `make test-slow` sets it: its programs run for long
+        os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"  # of the processes that the tests start
+        jax.config.update("jax_disable_most_optimizations", True)
 
 
 def _share_compiled_programs() -> None:
@@ -74,15 +77,20 @@ _share_compiled_programs()
 
 
 @pytest.fixture(scope="module")
-def quick_compiler():
-    """XLA optimises little, which halves the time to compile: for modules whose programs are many, small and run once.
+def full_optimisation():
+    """For modules that compare bits, or compute for so long that optimised programs pay for their compilation.
 
-    Results differ by rounding, so what was compiled is forgotten before other modules compare bits.
+    Elsewhere XLA optimises little: that halves the time to compile and changes results by rounding. What was compiled
+    one way is forgotten before programs are compiled the other way.
     """
-    jax.config.update("jax_disable_most_optimizations", True)
+    before = jax.config.jax_disable_most_optimizations
+    if before:
+        jax.config.update("jax_disable_most_optimizations", False)
+        jax.clear_caches()
     yield
-    jax.config.update("jax_disable_most_optimizations", False)
-    jax.clear_caches()
+    if before:
+        jax.config.update("jax_disable_most_optimizations", True)
+        jax.clear_caches()
 
 
 @pytest.fixture

@@ -57,7 +57,9 @@ def plan_for(backend: Backend, options: LLCOptions, nbeta: float, terms: int, po
     work = size * terms
     batched = kernel is None and work > policy.largest_full_work and gamma is not None and backend.separable
     if kernel is None:
-        small = size <= policy.largest_adjusted and work <= policy.cheap_work and not batched
+        local = options.gamma is None and gamma is not None
+        most = policy.largest_adjusted_nearby if local else policy.largest_adjusted
+        small = size <= most and work <= policy.cheap_work and not batched
         kernel = KERNELS["hmc" if small else "langevin"]()
     if kernel.adjusted:
         affordable = policy.adjusted_work / (size * max(terms, 10))

@@ -20,6 +20,11 @@ class LLCPolicy(Policy):
     largest_adjusted: int = rule(
         1000, "parameters up to which steps are Metropolis-adjusted; above, λ̂ is so large that its noise is small"
     )
+    largest_adjusted_nearby: int = rule(
+        100,
+        "the same where γ follows from the neighbourhood of trained weights: the least number of adjusted steps gives "
+        "0.5% in 30 s where 5% takes 1 to 4 s; 40 of 40 calls of benchmarks/llc_small_nets.py held",
+    )
     cheap_work: float = rule(5e5, "chosen: above, long adjusted trajectories cost more than the bias they remove")
     largest_full_work: float = rule(5e8, "chosen: above, a gradient of all rows takes more than about 0.1 s on a core")
     large_work: float = rule(5e7, "chosen: above, chunks are short, so that a time limit is kept to a second or two")
