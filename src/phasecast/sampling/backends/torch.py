@@ -151,6 +151,10 @@ class TorchBackend:
         return self._centre.numel()
 
     @property
+    def model_size(self) -> int:
+        return self._loss.model_size
+
+    @property
     def rows(self) -> int | None:
         return None if self._loss.data is None else len(self._loss.data[0])
 
