@@ -116,7 +116,7 @@ def small_transformer(seed: int = 0, steps: int = 400) -> Trained:
 
 def small_untrained_transformer() -> tuple[nn.Module, tuple[Tensor, Tensor], Callable[..., Any]]:
     """A very small transformer before its training, as a factory."""
-    return tuple(transformer(tokens=20_000, width=16, steps=0)[:3])  # pyright: ignore[reportReturnType]
+    return tuple(transformer(tokens=8_000, width=8, steps=0)[:3])  # pyright: ignore[reportReturnType]
 
 
 def million(seed: int = 0, steps: int = 60) -> Trained:
