@@ -54,7 +54,7 @@ def plan_for(backend: Backend, options: LLCOptions, nbeta: float, terms: int, po
         gamma = options.gamma
     size, kernel = backend.size, options.method
     assert not isinstance(kernel, Fixed)
-    work = size * terms
+    work = backend.model_size * terms  # of a gradient, however few parameters move
     batched = kernel is None and work > policy.largest_full_work and gamma is not None and backend.separable
     if kernel is None:
         local = options.gamma is None and gamma is not None
@@ -89,4 +89,4 @@ def _batch_rows(backend: Backend, terms: int, policy: LLCPolicy) -> int:
     """As many rows as make a gradient cheap."""
     rows = backend.rows or 1
     terms_per_row = max(1.0, terms / rows)
-    return int(min(rows, max(policy.fewest_rows, policy.cheap_gradient / (backend.size * terms_per_row))))
+    return int(min(rows, max(policy.fewest_rows, policy.cheap_gradient / (backend.model_size * terms_per_row))))

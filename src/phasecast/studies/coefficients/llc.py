@@ -87,7 +87,7 @@ def work(spec: LocalCoefficient, state: Any) -> Iterator[Chunk]:
         done += 1
         state = {"index": index + 1, "done": done, "estimator": {}, "start": _start_of_next(estimator, measured)}
         metric = ("λ̂", float(np.asarray(measured.estimate)))
-        row = _row(measured, spec, sampled.backend.loss_at_centre)
+        row = _row(measured, spec, estimator.backend.loss_at_centre)
         yield Chunk(state, {"llc": row}, done, done if index + 1 == total else None, metric)
 
 

@@ -58,7 +58,7 @@ def along(
             estimator = Estimator(replace(sampled, backend=backend, name=f"step {step:g}"), options, start=start)
             results.append(estimator.run(progress))
             steps.append(step)
-            losses.append(backend.loss_at_centre)
+            losses.append(estimator.backend.loss_at_centre)
             start = estimator.last_state if results[-1].status is not Status.REFUSED else None
             if estimator.interrupted:
                 break
