@@ -51,6 +51,13 @@ LOSSES = {
 }
 
 
+ONLY_SINGLE = {
+    "half": (lambda w: jnp.sum(w * jax.lax.stop_gradient(w)) + 2.0, "gradient of the loss is not its own"),
+    "huge": (lambda w: 1e30 * bowl(w), "is of size"),
+    "tiny": (lambda w: 1e-30 * bowl(w), "is of size"),
+}
+
+
 @pytest.mark.parametrize("name", LOSSES)
 def test_a_loss_that_cannot_be_sampled_is_one_sentence(name):
     loss, words = LOSSES[name]
@@ -59,7 +66,59 @@ def test_a_loss_that_cannot_be_sampled_is_one_sentence(name):
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("params", [{}, [], (), np.zeros(3) + 1j])
+SINGLE = ("noise", "counter", "stop_gradient", "straight through", "constant", "half", "huge", "tiny")
+
+
+@pytest.mark.parametrize("name", SINGLE)
+def test_the_same_is_noticed_in_float32(name):
+    loss, words = {**LOSSES, **ONLY_SINGLE}[name]
+    with pytest.raises(PhasecastError, match=words):
+        jax_backend(loss, np.zeros(3), None, precision="float32")
+
+
+def mostly_frozen(w):
+    """The gradient of all but one in a thousand parameters is stopped."""
+    return bowl(w[::1000]) + bowl(jax.lax.stop_gradient(w[1:])) + 3.0
+
+
+@pytest.mark.parametrize("precision", ["float32", "float64"])
+def test_many_parameters_and_rows_do_not_hide_a_stopped_gradient(precision):
+    rows = np.random.default_rng(0).normal(size=(2000, 10))
+    weights = np.random.default_rng(1).normal(size=5000) / 10
+
+    def net(w, x, stop=lambda hidden: hidden):
+        hidden = jnp.tanh(stop(x @ w[:2000].reshape(10, 200)))
+        return jnp.mean((hidden @ w[2000:4000].reshape(200, 10) + w[4000:4010] - x) ** 2)
+
+    jax_backend(net, weights, rows, precision=precision)  # the control
+    with pytest.raises(BadInput, match="not its own"):
+        jax_backend(lambda w, x: net(w, x, jax.lax.stop_gradient), weights, rows, precision=precision)
+    with pytest.raises(BadInput, match="not its own"):
+        jax_backend(mostly_frozen, weights, None, precision=precision)
+    with pytest.raises(BadInput, match="another number"):
+        jax_backend(lambda w, x: net(w, x) + 1e-3 * NOISE.normal(), weights, rows, precision=precision)
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        ([[1.0, 2.0], [3.0]], "single numbers, not rows"),
+        ({"x": np.array(["a", "b"])}, "not numbers"),
+        ((np.array([object(), 1]),), "not numbers"),
+        ("rows", "holds a str"),
+        ([], "holds nothing"),
+        (np.zeros((0, 3)), "no rows"),
+        (3.0, "single numbers"),
+    ],
+)
+def test_data_without_rows_are_refused(data, words):
+    with pytest.raises(BadInput, match=words):
+        jax_backend(lambda w, x: bowl(w), np.zeros(3), data)
+
+
+@pytest.mark.parametrize(
+    "params", [{}, [], (), np.zeros(3) + 1j, "w", None, np.array([object()] * 3), {"a": np.zeros(2), "b": "text"}]
+)
 def test_parameters_that_cannot_move_are_refused(params):
     with pytest.raises(BadInput):
         pc.llc(bowl, params, nbeta=100.0, gamma=1.0, progress=False)
@@ -78,11 +137,12 @@ GOOD = {
 }
 
 
+@pytest.mark.parametrize("precision", ["float64", "float32"])
 @pytest.mark.parametrize("name", GOOD)
-def test_ordinary_losses_pass_the_probe(name):
+def test_ordinary_losses_pass_the_probe(name, precision):
     """The control: no loss that can be sampled is refused."""
     loss, params = GOOD[name]
-    assert jax_backend(loss, params, None).size == np.size(params)
+    assert jax_backend(loss, params, None, precision=precision).size == np.size(params)
 
 
 def test_a_saddle_is_not_a_minimum():

@@ -223,13 +223,11 @@ def execute(
     if _finished(folder):  # also in a store that can only be read
         return Run(identity, store, allow_code=True)
     store.prepare()
-    with disk_errors(store.path):
-        folder.path.mkdir(exist_ok=True)
 
     def waiting() -> None:
         progress.say(f"{identity} is being computed by another process; waiting for it")
 
-    with folder.lock(on_wait=waiting):
+    with folder.lock(create=True, on_wait=waiting):
         if _finished(folder):
             return Run(identity, store, allow_code=True)
 

@@ -8,9 +8,12 @@ import numpy as np
 
 from phasecast.coefficients.llc.options import LLCOptions
 from phasecast.coefficients.llc.policy import LLCPolicy
+from phasecast.core.bounds import check_memory
 from phasecast.sampling import KERNELS, Fixed, Kernel
 from phasecast.sampling.backends.protocol import Backend
 from phasecast.sampling.kernels.kernel import State
+
+ARRAYS = 12  # per chain: position, slope, momentum, and what a step and its record hold beside them; chosen
 
 
 @dataclass(frozen=True)
@@ -37,6 +40,14 @@ class Plan:
     def plain(self) -> dict[str, float | str]:
         """What the problem decided, to be stored."""
         return {"chains": self.chains, "target": self.target, "budget": self.budget, "kernel": self.kernel.name}
+
+
+def check_chains(chains: int, backend: Backend) -> None:
+    """Refuse chains that do not fit into memory, before they are allocated."""
+    numbers = chains * (ARRAYS * backend.size + (backend.rows or 0))
+    check_memory(
+        numbers * (8.0 if backend.double else 4.0), f"{chains} chains of {backend.size} parameters", "use fewer chains"
+    )
 
 
 def localisation(centre: np.ndarray, radius: float) -> float | None:

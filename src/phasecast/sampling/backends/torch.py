@@ -29,7 +29,7 @@ from phasecast.sampling.backends.torch_module import (
     uncompiled,
 )
 from phasecast.sampling.backends.torch_ops import TorchOps, fold, generator
-from phasecast.sampling.backends.torch_probe import FORWARD, Kind, Probe, look
+from phasecast.sampling.backends.torch_probe import FORWARD, Kind, Probe, look, try_loss
 from phasecast.sampling.kernels.kernel import Array, Kernel, State, Tuning, dot, localised
 
 __all__ = ["SequentialChains", "TorchBackend", "torch_backend"]
@@ -94,6 +94,8 @@ def torch_backend(
     if in_training:
         word = "the module was in train mode: it is sampled in eval mode, without dropout, with stored statistics"
         probe = replace(probe, notes=(*probe.notes, word))
+    if math.isfinite(probe.value):
+        probe = replace(probe, cost=probe.cost + try_loss(owned, probe.few))
     return TorchBackend(names, Gradients(owned, probe), owned.first, decay, batch)
 
 
