@@ -23,6 +23,7 @@ from phasecast.features.setting.target import target as make_target
 from phasecast.features.threshold import ALL_EASY, threshold
 from phasecast.features.threshold_result import Threshold
 from phasecast.features.threshold_search import watched_search
+from phasecast.figures.style import styled
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -76,6 +77,7 @@ class ThresholdTable(Measurement[float]):
         """What follows the table: the status with its reasons."""
         return [("status", str(self.status)), *(("reason", reason) for reason in self.reasons)]
 
+    @styled
     def figure(self) -> Figure:
         """The δ with an outlier as a bar for each time, thresholds with their errors, and δ_alg as a line."""
         from phasecast.figures.drawing import COLOURS, EXACT, blank, legend

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,9 +16,19 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 EXACT = {"color": "#666666", "ls": "--", "lw": 1.2}
 
 
+class Drawing(Figure):
+    """A matplotlib figure that a notebook shows also where pyplot was not imported; ``savefig`` writes it to a file."""
+
+    def _repr_png_(self) -> tuple[bytes, dict[str, int]]:
+        file = io.BytesIO()
+        self.savefig(file, format="png", dpi=144)  # two pixels per point
+        width, height = self.get_size_inches()
+        return file.getvalue(), {"width": round(96 * width), "height": round(96 * height)}  # CSS pixels per inch
+
+
 def blank(rows: int = 1, columns: int = 1, *, width: float = 7.4, height: float = 3.2, **more: Any) -> Any:
     """A figure and its axes, (rows, columns)."""
-    figure = Figure(figsize=(width, height), layout="constrained")
+    figure = Drawing(figsize=(width, height), layout="constrained")
     axes = figure.subplots(rows, columns, squeeze=False, **more)
     for one in axes.ravel():
         one.spines[["top", "right"]].set_visible(False)

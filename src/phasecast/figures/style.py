@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ParamSpec
 
 from phasecast.core.errors import BadInput
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+P = ParamSpec("P")
 
 INK = "#1b2a3c"  # text and axes; on a page it follows the page's own ink
 
@@ -41,6 +44,17 @@ def style() -> Iterator[None]:
 
     with mpl.rc_context(_STYLE):
         yield
+
+
+def styled(make: Callable[P, Figure]) -> Callable[P, Figure]:
+    """A function or method that draws, in our style wherever it is called from."""
+
+    @functools.wraps(make)
+    def drawn(*args: P.args, **kwargs: P.kwargs) -> Figure:
+        with style():
+            return make(*args, **kwargs)
+
+    return drawn
 
 
 def to_svg(figure: Figure, name: str) -> str:

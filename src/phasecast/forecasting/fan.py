@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from phasecast.core.results import Status
+from phasecast.figures.style import styled
 from phasecast.forecasting.result import Forecast
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 HEADROOM = 1.6  # of the highest median or outcome: intervals that reach further leave the axes
 
 
+@styled
 def fan(forecasts: Sequence[Forecast], outcome: float | None = None, until: float | None = None) -> Figure:
     """Medians and intervals over the step at which they were made, with the outcome or the end of the training.
 

@@ -14,6 +14,7 @@ from phasecast.core.bounds import check_bounds, check_memory
 from phasecast.core.errors import BadInput, whole_number
 from phasecast.core.policy import Policy, rule
 from phasecast.core.results import Status, show
+from phasecast.figures.style import styled
 from phasecast.online.asymptotic_decay import asymptotic_rates, max_learning_rate, scaling_exponent
 from phasecast.online.curve_parts import POLICY as PARTS_POLICY
 from phasecast.online.curve_parts import Stretch, flat_stretch, left_at, straight_stretch
@@ -26,6 +27,7 @@ from phasecast.online.plateau import escape_time, plateau
 from phasecast.online.spectrum import Spectrum
 
 if TYPE_CHECKING:
+    import pandas as pd
     from matplotlib.figure import Figure
 
 
@@ -148,6 +150,14 @@ class CurveForecast(Curve):
             rows.append(("SGD at the last α", show(self.simulation["eps"][-1], self.simulation["error"][-1])))
         return [*rows, ("status", str(self.status)), *(("reason", reason) for reason in self.reasons)]
 
+    def table(self) -> pd.DataFrame:
+        """One line per α: mean, error and spread over draws, and SGD with its error if it was run."""
+        frame = super().table().assign(spread=self.spread)
+        if self.simulation:
+            frame = frame.assign(sgd=self.simulation["eps"], sgd_error=self.simulation["error"])
+        return frame
+
+    @styled
     def figure(self) -> Figure:
         """The curve with its spread, SGD as points if it was run, plateau and power law where the curve shows them."""
         from phasecast.figures.drawing import COLOURS, EXACT, blank, legend

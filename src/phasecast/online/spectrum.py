@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from phasecast.core.errors import BadInput, whole_number
+from phasecast.figures.style import styled
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -169,6 +170,7 @@ class Spectrum:
         weights = 1 / np.sqrt(ranks)  # polyfit squares them
         return float(np.polyfit(np.log(ranks), np.log(self.eigenvalues[first - 1 : last]), 1, w=weights)[0])
 
+    @styled
     def figure(self) -> Figure:
         """The eigenvalues over their rank on logarithmic axes, with the fitted power law dashed."""
         from phasecast.figures.drawing import COLOURS, blank, legend

@@ -17,10 +17,10 @@ from pydantic import Field
 from phasecast.coefficients.llc.options import LLCOptions, Patterns, StorableSampler
 from phasecast.core.answers import Answer
 from phasecast.core.results import Measurement, Status, show
-from phasecast.core.user_weights import load_weights, read_arrays
 from phasecast.lab.recipe import Captioned, Chunk, Conclusion, Recipe
 from phasecast.lab.spec import DataFile, Factory, Spec
 from phasecast.lab.tables import Table
+from phasecast.studies.coefficients.user_weights import load_weights, read_arrays
 
 if TYPE_CHECKING:
     import xarray as xr
