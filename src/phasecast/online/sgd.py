@@ -32,6 +32,7 @@ from phasecast.online.spectrum import Spectrum
 
 BLOCK = 32  # examples per block; chosen for speed, any size gives the same steps
 MOST_STEPS = 2**31 - 1  # steps are counted in int32
+MOST_ARRAYS = 2  # in a file: rows, and their labels
 
 
 @dataclass(frozen=True)
@@ -183,7 +184,26 @@ def simulate_data(
 
 def load_data(path: str | Path) -> np.ndarray:
     """A matrix from a .npy file, or the only array of a .npz file; pickled content is never executed."""
-    path = Path(path)
+    arrays = _arrays(Path(path))
+    if len(arrays) != 1:
+        raise BadInput(f"{path} has {len(arrays)} arrays", "keep one in the file")
+    (loaded,) = arrays
+    return loaded.reshape(len(loaded), -1) if loaded.ndim > 2 else loaded
+
+
+def load_labelled(path: str | Path) -> tuple[np.ndarray, np.ndarray]:
+    """Rows (n, d) and labels (n,) from a .npz file with two arrays, in any order and under any names."""
+    arrays = _arrays(Path(path))
+    labels = [one for one in arrays if one.ndim == 1]
+    rows = [one for one in arrays if one.ndim > 1]
+    if len(labels) != 1 or len(rows) != 1 or len(rows[0]) != len(labels[0]):
+        shapes = ", ".join(str(one.shape) for one in arrays)
+        raise BadInput(f"{path} has arrays of shapes {shapes}", "write numpy.savez(file, X=…, y=…), (n, d) and (n,)")
+    return rows[0].reshape(len(rows[0]), -1), labels[0]
+
+
+def _arrays(path: Path) -> list[np.ndarray]:
+    """The arrays of a .npy or .npz file, which must hold real numbers."""
     if not path.is_file():
         raise BadInput(f"there is no file {path}", "give a .npy or .npz file")
     try:
@@ -191,18 +211,20 @@ def load_data(path: str | Path) -> np.ndarray:
     except Exception as error:  # numpy raises many kinds for a file that is not its own
         words = " ".join(str(error).split())[:200]
         raise BadInput(f"{path} cannot be read safely as an array ({words})", "write it with numpy.save") from None
+    arrays = [loaded]
     if isinstance(loaded, np.lib.npyio.NpzFile):
         with loaded:
-            if len(loaded.files) != 1:
-                raise BadInput(f"{path} has {len(loaded.files)} arrays", "keep one in the file")
+            if len(loaded.files) > MOST_ARRAYS:
+                raise BadInput(f"{path} has {len(loaded.files)} arrays", "keep one in the file, or rows and labels")
             try:
-                loaded = loaded[loaded.files[0]]
+                arrays = [loaded[name] for name in loaded.files]
             except Exception as error:
                 words = " ".join(str(error).split())[:200]
                 raise BadInput(f"{path} has no plain array ({words})", "write it with numpy.savez") from None
-    if not np.issubdtype(loaded.dtype, np.number) or np.issubdtype(loaded.dtype, np.complexfloating):
-        raise BadInput(f"{path} holds {loaded.dtype}, not numbers", "give a matrix of real numbers")
-    return loaded.reshape(len(loaded), -1) if loaded.ndim > 2 else loaded
+    for one in arrays:
+        if not np.issubdtype(one.dtype, np.number) or np.issubdtype(one.dtype, np.complexfloating):
+            raise BadInput(f"{path} holds {one.dtype}, not numbers", "give a matrix of real numbers")
+    return arrays
 
 
 class _Training(NamedTuple):
