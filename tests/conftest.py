@@ -83,14 +83,14 @@ def full_optimisation():
     Elsewhere XLA optimises little: that halves the time to compile and changes results by rounding. What was compiled
     one way is forgotten before programs are compiled the other way.
     """
-    before = jax.config.jax_disable_most_optimizations
-    if before:
-        jax.config.update("jax_disable_most_optimizations", False)
-        jax.clear_caches()
+    if "JAX_DISABLE_MOST_OPTIMIZATIONS" not in os.environ:
+        yield
+        return
+    jax.config.update("jax_disable_most_optimizations", False)
+    jax.clear_caches()
     yield
-    if before:
-        jax.config.update("jax_disable_most_optimizations", True)
-        jax.clear_caches()
+    jax.config.update("jax_disable_most_optimizations", True)
+    jax.clear_caches()
 
 
 @pytest.fixture

@@ -15,6 +15,8 @@ from phasecast.core import Claim, ClaimVerdict, RecipeCheck
 from phasecast.core.errors import BadInput
 from phasecast.lab import run
 
+pytestmark = pytest.mark.usefixtures("full_optimisation")
+
 ALL = claims.all_claims()
 
 

@@ -13,6 +13,8 @@ from phasecast.core import Comparison, Problem, Status, Verdict
 from phasecast.core.errors import BadInput
 from phasecast.models import LANDSCAPES
 
+pytestmark = pytest.mark.usefixtures("full_optimisation")
+
 SEEDS = range(16)
 SAMPLES = 25_000  # a quarter of the default: whether an error holds does not depend on its size
 
