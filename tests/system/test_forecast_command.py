@@ -104,7 +104,8 @@ def test_a_million_rows_do_not_fill_the_memory(tmp_path):
     with open(path, "w") as file:
         file.write(HEADER)
         file.writelines(
-            f"{step},{min(step / 100, 1)},0.05,{value:.7f}\n" for step, value in zip(rows, loss, strict=True)
+            f"{step},{min(step / 100, 1)},0.05,{value:.7f}\n"
+            for step, value in zip(rows.tolist(), loss.tolist(), strict=True)
         )
     script = (
         "import resource, sys; from phasecast.forecasting.log import read_log; "
