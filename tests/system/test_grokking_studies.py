@@ -154,7 +154,7 @@ def test_a_sweep_on_dask_gives_the_numbers_of_a_local_one(tmp_path, monkeypatch)
     from distributed import LocalCluster
 
     monkeypatch.setenv("PYTHONPATH", python_path())
-    settings = {**DATA, "steps": 100}
+    settings = {"p": (7,), "ratios": (1.5,), "seeds": 2, "width": 16, "steps": 100}
     local = sweep(
         "grokking-data", settings, seeds=2, engine=LocalEngine(workers=1), store=tmp_path / "local", quiet=True
     )
