@@ -20,13 +20,14 @@ from phasecast.core.precision import float64
 from phasecast.core.types import Key, PyTree
 from phasecast.sampling.backends.jax_ops import JaxOps
 from phasecast.sampling.backends.jax_probe import check_value, explaining, probe_loss
-from phasecast.sampling.backends.loss_probe import FEW
+from phasecast.sampling.backends.loss_probe import FEW, SUMMED
 from phasecast.sampling.backends.protocol import LARGEST_DOUBLE, Minibatch, NotPickled, batches, check_batch
 from phasecast.sampling.backends.selection import Entries, Only, entries_that_move, how_many
 from phasecast.sampling.kernels.kernel import Array, Kernel, State, Tuning, dot, localised
 
 OPS = JaxOps()
 
+ASIDE = 0.03  # chosen: distance from w*, over the size of a parameter, at which sums and means are told apart
 SAME = 1e-4  # relative difference of losses that rounding in float32 explains, with room
 
 
@@ -269,6 +270,24 @@ class JaxBackend:
                 except Exception:  # also a loss that insists on its number of rows
                     pass
             return probe_loss(lambda offset: program.mean_loss(place.leaves, offset, program.data), place.centre)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the user should know of the loss: that it is a sum over rows."""
+        program, rows = self._program, self._program.rows or 0
+        if not rows or any(not np.ndim(leaf) or len(leaf) != rows for leaf in jax.tree.leaves(program.data)):
+            return ()
+        once = program.few_rows() if rows > FEW else program.data
+        twice = jax.tree.map(lambda leaf: jnp.concatenate([leaf, leaf]), once)
+        length = ASIDE * float(np.sqrt(np.mean(self.centre_as_numpy**2)) or 1.0)  # at w* the loss may vanish
+        with self.precision():
+            aside = jnp.asarray(length * np.random.default_rng(0).normal(size=self.size), program.real)
+            try:
+                first, second = (float(program.mean_loss(self._place.leaves, aside, part)) for part in (once, twice))
+            except Exception:  # a loss that insists on its number of rows
+                return ()
+        exact = (1e-9 if self.double else 3e-5) * abs(first)
+        return (SUMMED,) if np.isfinite(first) and abs(second - 2 * first) <= exact < abs(first) else ()
 
     @property
     def separable(self) -> bool:

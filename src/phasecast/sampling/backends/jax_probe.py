@@ -46,6 +46,8 @@ def check_value(value: object) -> None:
         )
     if jnp.iscomplexobj(value):
         raise BadInput("the loss is a complex number", "return a real one")
+    if not jnp.issubdtype(jnp.result_type(value), jnp.floating):  # pyright: ignore[reportArgumentType]
+        raise BadInput("the loss is a whole number, which has no gradient", "return a real one")
 
 
 def probe_loss(loss_at: Callable[[Array], Array], centre: Array) -> None:
