@@ -34,7 +34,7 @@ myst_heading_anchors = 3
 myst_update_mathjax = False
 
 nb_execution_mode = "force"  # what a page shows is what this version of the code prints
-nb_execution_timeout = 180  # seconds per cell
+nb_execution_timeout = 600  # seconds per cell, also on a busy machine
 nb_execution_in_temp = True  # what a tutorial writes goes with it
 nb_execution_raise_on_error = True
 nb_execution_show_tb = True

@@ -1,4 +1,4 @@
-"""Pages written by the build: the reference from docstrings, and one page per paper from its claims.
+"""Pages written by the build: the reference from docstrings, one page per paper from its claims, and the changes.
 
 They go to ``docs/_generated``; a page is only written where its text changes, so that a second build is quick.
 """
@@ -18,11 +18,13 @@ import phasecast
 from phasecast.core.claim import Claim, ClaimVerdict
 from public_names import PACKAGES, members
 
+CHANGES = Path(__file__).parents[2] / "CHANGELOG.md"
 CLAIMS = Path(phasecast.__file__).parent / "claims"
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
     app.connect("builder-inited", write_pages)
+    app.connect("source-read", link_to_changes)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
 
 
@@ -31,14 +33,20 @@ def write_pages(app: Sphinx) -> None:
     pages = {f"reference/{package}.rst": "\n".join(reference_page(package)) for package in PACKAGES}
     for file in sorted(CLAIMS.glob("*/claims.toml")):
         pages[f"claims/{file.parent.name}.rst"] = "\n".join(claims_page(file))
+    pages["changelog.md"] = CHANGES.read_text().replace("](docs/", "](../")
     for name, text in pages.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         if not path.exists() or path.read_text() != text:
             path.write_text(text)
-    for path in folder.rglob("*.rst"):
+    for path in folder.rglob("*.*"):
         if path.relative_to(folder).as_posix() not in pages:
             path.unlink()
+
+
+def link_to_changes(app: Sphinx, page: str, source: list[str]) -> None:
+    """The list of changes is above the folder of the site; its page is a copy."""
+    source[0] = source[0].replace("](../CHANGELOG.md)", "](_generated/changelog.md)")
 
 
 def reference_page(package: str) -> Iterator[str]:

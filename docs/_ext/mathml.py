@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from docutils import nodes
 from latex2mathml.converter import convert
 from sphinx.application import Sphinx
@@ -26,10 +28,18 @@ def block(writer: HTML5Translator, node: nodes.math_block) -> None:
     raise nodes.SkipNode
 
 
+def _spaced(mathml: str) -> str:
+    """Operators such as log and Var stand apart from what they apply to, and upright letters stay upright."""
+    mathml = re.sub(
+        r"(<mi[^>]*>[A-Za-z]{2,}</mi>)(?=<mi|<mn|<msu|<mrow|<mfrac|<mover)", r'\1<mspace width="0.17em"/>', mathml
+    )
+    return re.sub(r"<mi>&#x000(4[1-9A-F]|5[0-9A])", r'<mi mathvariant="normal">&#x000\1', mathml)
+
+
 def _mathml(node: nodes.Element, display: str) -> str:
     latex = node.astext().strip()
     try:
-        return convert(latex, display=display)
+        return _spaced(convert(latex, display=display))
     except Exception as error:
         LOG.warning("cannot set %s (%s: %s)", latex, type(error).__name__, error, location=node)
         return f"<code>{nodes.unescape(latex)}</code>"

@@ -44,6 +44,7 @@ def test_the_toctrees_name_every_page_that_the_build_writes(monkeypatch):
     packages = runpy.run_path(str(DOCS / "_ext" / "public_names.py"))["PACKAGES"]
     papers = [path.parent.name for path in SOURCE.glob("claims/*/claims.toml")]
     wanted = {f"_generated/reference/{name}" for name in packages} | {f"_generated/claims/{name}" for name in papers}
+    wanted.add("_generated/changelog")
     assert wanted == {entry for page in PAGES for entry in entries(page) if entry.startswith("_generated/")}
 
 
