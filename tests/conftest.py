@@ -30,6 +30,7 @@ from running import (  # noqa: F401 - pytest finds its hooks here
 HERE = Path(__file__).parent
 STARTED: list[subprocess.Popen[str]] = []
 QUICK_TO_COMPILE = (
+    "--xla_backend_optimization_level=1",  # of LLVM: a third of the time to compile NUTS, which runs as fast
     "--xla_cpu_use_fusion_emitters=false",  # the older code generator: half the time to compile
     "--xla_cpu_parallel_codegen_split_count=1",  # two test processes use both cores already
     "--xla_cpu_enable_concurrency_optimized_scheduler=false",
