@@ -63,6 +63,7 @@ def _dispatch(words: list[str]) -> int:
     from cyclopts import CycloptsError
 
     from phasecast.cli.app import build_app
+    from phasecast.cli.compilation_cache import kept_programs
     from phasecast.cli.options import Common
     from phasecast.core.errors import PhasecastError, unknown
     from phasecast.core.user_code import working_folder
@@ -76,7 +77,11 @@ def _dispatch(words: list[str]) -> int:
         options = next((value for value in bound.arguments.values() if isinstance(value, Common)), options)
         # user code may print; with --json, stdout belongs to the result alone
         stdout = contextlib.redirect_stdout(sys.stderr) if options.json else contextlib.nullcontext()
-        with stdout, working_folder():  # an installed command does not search the working folder by itself
+        with (
+            stdout,
+            working_folder(),
+            kept_programs(),
+        ):  # an installed command does not search the working folder by itself
             return int(command(*bound.args, **bound.kwargs) or 0)
     except CycloptsError as error:
         return _complain(error, 2)

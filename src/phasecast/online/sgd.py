@@ -22,7 +22,6 @@ from numpy.typing import ArrayLike
 
 from phasecast.core.errors import BadInput, whole_number
 from phasecast.core.policy import Policy, rule
-from phasecast.core.precision import float64
 from phasecast.core.results import Status
 from phasecast.core.types import Array, Key
 from phasecast.online.curve_result import Curve, check_alphas
@@ -297,8 +296,8 @@ def _first_moments(J: np.ndarray, B: np.ndarray, values: np.ndarray, basis: np.n
 
 def _curve(states: list[Moments], grid: np.ndarray, activation: Activation) -> Curve:
     R1, Q1, T1 = (np.stack([getattr(state, name) for state in states]) for name in ("R", "Q", "T"))
-    with float64():
-        eps = np.asarray(generalisation_error(jnp.asarray(R1), jnp.asarray(Q1), jnp.asarray(T1), activation))
+    with np.errstate(over="ignore", invalid="ignore"):
+        eps = np.asarray(generalisation_error(R1, Q1, T1, activation))
     broken = not np.isfinite(eps).all() or np.max(eps) > POLICY.largest_growth * max(eps[0], POLICY.smallest_start)
     return Curve(
         eps,

@@ -17,7 +17,6 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import minimize
 
 from phasecast.core.errors import BadInput, whole_number
 from phasecast.core.results import Measurement, Status
@@ -93,6 +92,8 @@ def half_success(deltas: Sequence[float] | np.ndarray, won: ArrayLike, tried: Ar
     >>> print(half_success([2, 4, 8, 16], [0, 1, 7, 8], [8, 8, 8, 8]).status)
     ok
     """
+    from scipy.optimize import minimize
+
     x, wins, all_ = (
         np.log(np.asarray(deltas, dtype=float)),
         np.asarray(won, dtype=float),
