@@ -248,7 +248,9 @@ class Level:
         if len(self.warm_up.windows) < 2:
             return None
         (before, *_), (last, error, *_) = self.warm_up.windows[-2:]
-        return last, math.hypot(error, last - before)
+        times = POLICY.langevin_window / POLICY.slowest_time  # a window is shorter than what the loss remembers
+        of_theory = math.sqrt((abs(last) + max(0.0, self.gap)) * mean_variance(times) / self.chains)
+        return last, math.hypot(max(error, of_theory), last - before)
 
     @property
     def scale(self) -> float:
