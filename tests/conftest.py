@@ -169,5 +169,11 @@ def _no_process_outlives_its_test():
 
 
 @pytest.fixture(autouse=True)
+def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A busy machine must not add lines of progress to what a command prints; tests of progress set their own."""
+    monkeypatch.setattr("phasecast.progress.QUIET_AT_FIRST", 3600.0)
+
+
+@pytest.fixture(autouse=True)
 def _importable_test_recipes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(HERE))

@@ -24,6 +24,7 @@ from phasecast.features.threshold import ALL_EASY, threshold
 from phasecast.features.threshold_result import Threshold
 from phasecast.features.threshold_search import watched_search
 from phasecast.figures.style import styled
+from phasecast.progress import shows_progress
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -100,6 +101,7 @@ class ThresholdTable(Measurement[float]):
         return figure
 
 
+@shows_progress("threshold")
 def threshold_table(
     target: str | Target | Callable[[Any], Any],
     activation: str | Activation | Scalar = "gelu",

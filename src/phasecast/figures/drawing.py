@@ -80,6 +80,12 @@ def legend_above(figure: Figure, *axes: Axes) -> None:
     figure.legend(handles, labels, loc="outside upper center", ncols=4, frameon=False, fontsize=8)
 
 
+def label_text(text: str, longest: int) -> str:
+    """A text from elsewhere as a label: one line, not too long, nothing unprintable, no formula."""
+    line = "".join(sign if sign.isprintable() else "\N{REPLACEMENT CHARACTER}" for sign in " ".join(text.split()))
+    return (line if len(line) <= longest else line[: longest - 1] + "…").replace("$", r"\$")
+
+
 def named(values: Sequence[Any], name: str) -> list[str]:
     """Labels such as ``K = 128``."""
     return [f"{name} = {value:g}" for value in values]

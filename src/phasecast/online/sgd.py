@@ -28,6 +28,7 @@ from phasecast.online.curve_result import Curve, check_alphas
 from phasecast.online.dynamics import ACTIVATIONS, Activation, generalisation_error
 from phasecast.online.order_parameters import Moments, draw_weights
 from phasecast.online.spectrum import Spectrum
+from phasecast.progress import report_step, shows_progress
 
 BLOCK = 32  # examples per block; chosen for speed, any size gives the same steps
 MOST_STEPS = 2**31 - 1  # steps are counted in int32
@@ -55,12 +56,14 @@ class DataOptions(TypedDict, total=False):
         Defaults to 1.
     activation: of the hidden units; defaults to "erf" for Gaussian inputs and to "linear" for data.
     trained: only the first N_l coordinates of the students move; defaults to all.
+    progress: whether a line on stderr shows how far it is after two seconds; defaults to true.
     """
 
     sigma: float
     seeds: int | Sequence[int]
     activation: Activation
     trained: int | None
+    progress: bool
 
 
 class SGDOptions(DataOptions, total=False):
@@ -81,6 +84,7 @@ class _DataDefaults:
     seeds: int | Sequence[int] = 1
     activation: Activation = "linear"
     trained: int | None = None
+    progress: bool = True
 
     @property
     def numbers(self) -> list[int]:
@@ -96,6 +100,7 @@ class _SGDDefaults(_DataDefaults):
     rotated: bool = False
 
 
+@shows_progress("SGD")
 def simulate(
     students: int,
     teachers: int,
@@ -135,11 +140,13 @@ def simulate(
         J = _walk(J, B, keys, training, at, int(count), activation=activation)
         at = int(count)
         reached.append(np.asarray(J))
+        report_step(f"SGD at α = {at / inputs:.4g}, {len(numbers)} seeds", at, int(counts[-1]))
     runs = zip(np.stack(reached, axis=1), drawn, strict=True)
     states = [[_first_moments(j, b, values, basis) for j in run] for run, (_, b) in runs]
     return [_curve(run, counts / inputs, activation) for run in states]
 
 
+@shows_progress("SGD on data")
 def simulate_data(
     data: ArrayLike, students: int, teachers: int, lr: float, alphas: ArrayLike, **options: Unpack[DataOptions]
 ) -> list[Curve]:
