@@ -26,7 +26,7 @@ from phasecast.features.threshold_search import watched_search
 from phasecast.figures.style import styled
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from phasecast.figures.drawing import Drawing
 
 TIMES = (0, 20, math.inf)  # steps: the start, where quadrature is exact, a time that mean-field theory reaches, the end
 
@@ -78,7 +78,7 @@ class ThresholdTable(Measurement[float]):
         return [("status", str(self.status)), *(("reason", reason) for reason in self.reasons)]
 
     @styled
-    def figure(self) -> Figure:
+    def figure(self) -> Drawing:
         """The δ with an outlier as a bar for each time, thresholds with their errors, and δ_alg as a line."""
         from phasecast.figures.drawing import COLOURS, EXACT, blank, legend
 
