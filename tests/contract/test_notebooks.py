@@ -85,8 +85,13 @@ assert figure.axes[0].xaxis.label.get_color() == INK
 assert mpl.rcParams["text.color"] == before != INK
 png, size = figure._repr_png_()
 assert png.startswith(b"\\x89PNG") and size["width"] == 480
-figure.savefig("x.pdf")
+figure.save("x.pdf")
 assert "matplotlib.pyplot" not in sys.modules
+try:
+    figure.save("x.docx")
+except pc.BadInput:
+    sys.exit()
+raise AssertionError("a file that cannot be drawn to was accepted")
 """
     subprocess.run([sys.executable, "-c", script], check=True, cwd=tmp_path)
     assert (tmp_path / "x.pdf").read_bytes().startswith(b"%PDF")

@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ParamSpec
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from phasecast.core.errors import BadInput
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 P = ParamSpec("P")
+Drawn = TypeVar("Drawn", bound="Figure")
 
 INK = "#1b2a3c"  # text and axes; on a page it follows the page's own ink
 
@@ -47,11 +48,11 @@ def style() -> Iterator[None]:
         yield
 
 
-def styled(make: Callable[P, Figure]) -> Callable[P, Figure]:
+def styled(make: Callable[P, Drawn]) -> Callable[P, Drawn]:
     """A function or method that draws, in our style wherever it is called from."""
 
     @functools.wraps(make)
-    def drawn(*args: P.args, **kwargs: P.kwargs) -> Figure:
+    def drawn(*args: P.args, **kwargs: P.kwargs) -> Drawn:
         with style():
             return make(*args, **kwargs)
 

@@ -27,7 +27,8 @@ from phasecast.figures.style import styled
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.figure import Figure
+
+    from phasecast.figures.drawing import Drawing
 
 TIERS = {
     "settings + bank": "the settings and a bank of finished runs",
@@ -202,7 +203,7 @@ class Forecast(Prediction[float]):
         return pd.DataFrame(rows, columns=list(columns), index=pd.Index([one.made_at for one in made], name="made_at"))
 
     @styled
-    def figure(self) -> Figure:
+    def figure(self) -> Drawing:
         """The forecasts made so far, a fan that closes on the outcome."""
         from phasecast.forecasting.fan import fan
 

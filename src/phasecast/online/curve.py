@@ -29,7 +29,8 @@ from phasecast.progress import report_step, shows_progress
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.figure import Figure
+
+    from phasecast.figures.drawing import Drawing
 
 
 @dataclass(frozen=True)
@@ -159,7 +160,7 @@ class CurveForecast(Curve):
         return frame
 
     @styled
-    def figure(self) -> Figure:
+    def figure(self) -> Drawing:
         """The curve with its spread, SGD as points if it was run, plateau and power law where the curve shows them."""
         from phasecast.figures.drawing import COLOURS, EXACT, blank, legend
 
