@@ -48,6 +48,7 @@ class LLCPolicy(Policy):
     coldness: float = rule(1e4, "a temperature of 10⁻⁴ adds 10⁻⁴ λ̂ to the lowest loss")
 
     fewest_rows: int = rule(16, "chosen: smallest minibatch")
+    quiet_batch: float = rule(0.5, "terms of a minibatch over nβ beyond which less noise hardly helps; see plan.py")
     cheap_gradient: float = rule(2e8, "chosen: work of a gradient on a minibatch, about 0.05 s on a core")
 
     # one level: chains at one γ
