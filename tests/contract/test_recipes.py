@@ -23,8 +23,6 @@ from phasecast.lab import RECIPES, Chunk, Recipe, Run, Spec, Store, find_recipe,
 from phasecast.lab.runs import execute, identify
 from phasecast.lab.spec import make_spec, parse_assignments, parse_axes
 
-pytestmark = pytest.mark.usefixtures("quick_compiler")
-
 TINY = [
     "arena",
     "claim-check",

@@ -15,7 +15,7 @@ from phasecast.coefficients import ideal, modular_addition, newton
 from phasecast.coefficients.exact.newton_polyhedra import _entry_of_block, entry
 from phasecast.core import bounds
 from phasecast.core.errors import BadInput, whole_number
-from phasecast.core.user_weights import read_arrays
+from phasecast.studies.coefficients.user_weights import read_arrays
 
 LARGE = ("18446744073709551616", "99999999999999999999999", "1000000000000000")
 CURVE = ("curve", "--modes", "4", "--exponent", "0.5", "--lr", "0.1", "--alphas", "1:10:3")

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from phasecast.core.errors import BadInput
-from phasecast.core.user_weights import load_weights
 from phasecast.lab import find_recipe, run
 from phasecast.lab.spec import make_spec
+from phasecast.studies.coefficients.user_weights import load_weights
 
 OWN = """
 import jax.numpy as jnp

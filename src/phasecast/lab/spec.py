@@ -99,6 +99,11 @@ def parse_axes(kind: type[Spec], assignments: Iterable[str]) -> dict[str, list[A
     return axes
 
 
+def parse_value(text: str) -> Any:
+    """The value that ``key=text`` stands for: TOML, else plain text; ``null`` is None."""
+    return _scalar(text)
+
+
 def read_toml(path: Path) -> dict[str, Any]:
     """The tables of a TOML file."""
     try:

@@ -328,7 +328,7 @@ class Estimator:
             if main.tuning.gamma != plan.gamma:
                 notes.append(f"sampling ended at γ = {main.tuning.gamma:.3g}, before γ = {plan.gamma:.3g}")
         if plan.batch is not None:
-            diagnostics |= {"batch": plan.batch, "bias_bound": last.heating}
+            diagnostics |= {"batch": plan.batch, "bias_bound": last.heating, "bias": last.share * last.heating}
         verdict = judge_levels(plan, judged, value, error, gap)
         cause = self._ended_by or f"the budget of {plan.budget:.3g} gradients"
         budget = judge_budget(plan, last, last.scale, error, cause)

@@ -5,6 +5,7 @@ What is compiled (:class:`_Program`) takes w* as an argument, so that one compil
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
@@ -251,6 +252,10 @@ class JaxBackend:
     @property
     def size(self) -> int:
         return self._program.size
+
+    @property
+    def model_size(self) -> int:
+        return sum(math.prod(shape) for shape in self._program.shapes)
 
     @property
     def rows(self) -> int | None:

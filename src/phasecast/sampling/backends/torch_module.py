@@ -55,6 +55,7 @@ class ModuleLoss:
         self.data = None if data is None else tuple(self._tensor(part) for part in data.tensors)
         self.view = View.OUTPUTS if loss is not None else View.LOSS
         at = dict(self.module.named_parameters())
+        self.model_size = sum(parameter.numel() for parameter in at.values())
         self.shapes = [tuple(at[name].shape) for name in moving]
         self.sizes = [how_many(entries, shape) for entries, shape in zip(moving.values(), self.shapes, strict=True)]
         self._entries = [None if chosen is None else torch.as_tensor(chosen).to(device) for chosen in moving.values()]
