@@ -132,10 +132,11 @@ class WarmUp:
 class Level:
     """Chains at one γ.
 
-    ``next_look`` is the number of steps after which the error of λ̂ is looked at, ``noise`` the trace of the covariance
-    of the gradient on minibatches and ``loss_noise`` the variance of their losses, from so many ``noise_looks``,
-    ``share`` how much of that noise heats the loss, from so many ``share_looks``, ``gap`` by how much descent from w*
-    lowers nβL, or :data:`UNKNOWN`, and ``slowest`` the longest autocorrelation time of the loss, or 0 if it is unknown.
+    ``next_look`` is the number of steps after which the error of λ̂ is looked at, ``noise`` the trace of the
+    covariance of the gradient on minibatches and ``loss_noise`` the variance of their losses, from so many
+    ``noise_looks``, ``share`` ± ``share_width`` how much of it heats the loss, from so many ``share_looks``,
+    ``gap`` by how much descent from w* lowers nβL, or :data:`UNKNOWN`, and ``slowest`` the longest autocorrelation
+    time of the loss, or 0 if it is unknown.
     """
 
     tuning: Tuning
@@ -153,6 +154,7 @@ class Level:
     loss_noise: float = 0.0
     noise_looks: int = 0
     share: float = POLICY.heated_share
+    share_width: float = 1 - POLICY.heated_share
     share_looks: int = 0
     gap: float = UNKNOWN
     slowest: float = 0.0
@@ -228,7 +230,7 @@ class Level:
                 moved, _ = drift(self.record.loss.means)  # of pure noise it is two errors
                 beyond = max(0.0, (self.tuning.nbeta * moved) ** 2 - 4 * error**2)
                 error = math.hypot(error, math.sqrt(beyond))
-        return math.hypot(error, POLICY.heated_width * self.heating)
+        return math.hypot(error, math.hypot(POLICY.heated_width, self.share_width) * self.heating)
 
     @property
     def _error_of_few_times(self) -> float:
