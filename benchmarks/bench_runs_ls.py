@@ -1,6 +1,7 @@
 """How long does `phasecast runs` take over 10,000 runs? Claimed: under 2 s, start included.
 
-The runs differ in two fields, belong to a sweep, and are sealed as finished runs are.
+The runs differ in two fields, belong to a sweep, and are sealed as finished runs are. On a busy machine, ``--cpu`` runs
+each command once and judges the CPU time.
 """
 
 from __future__ import annotations
@@ -41,12 +42,13 @@ def fill(store: Store) -> None:
 
 
 def main() -> None:
+    busy = "--cpu" in sys.argv[1:]
     command = [sys.executable, "-m", "phasecast.cli", "runs"]
     with tempfile.TemporaryDirectory() as folder:
         fill(Store(folder))
         for words in (["--json"], [], ["--where", "samples=1003", "--last", "20"]):
             times, spent = [], []
-            for _ in range(3):
+            for _ in range(1 if busy else 3):
                 began, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
                 listed = subprocess.run(
                     [*command, *words, "--store", folder], capture_output=True, text=True, check=True
@@ -61,7 +63,7 @@ def main() -> None:
                 assert all(set(row["differing"]) == {"samples", "seed"} for row in rows)
             shown = " ".join(["runs", *words])
             print(f"{shown}: {RUNS} runs in {min(times):.2f} s, {min(spent):.2f} s CPU (claimed < {LIMIT:g} s)")
-            assert min(times) < LIMIT or "--cpu" in sys.argv[1:]
+            assert min(spent if busy else times) < LIMIT
 
 
 if __name__ == "__main__":

@@ -186,12 +186,15 @@ def test_a_sweep_over_numbers_has_a_numeric_axis_and_seeds_are_averaged():
     groups = grouped([(axes.place(one), one.rows[0]) for one in GRID])
     assert [(group.place, group.count) for group in groups] == [(1e-5, 2), (1e-3, 2), (1e-1, 2)]
     np.testing.assert_allclose([group.mean for group in groups], [9.005, 5.005, 1.005])
-    np.testing.assert_allclose([group.error for group in groups], 0.005)  # half the distance of two seeds
+    np.testing.assert_allclose([group.error for group in groups], 0.1 / np.sqrt(2))  # of the runs themselves
+    exact = [swept_run(one.rows[0].measurement.estimate, 0.0, **one.values) for one in GRID]
+    spread = grouped([(axes.place(one), one.rows[0]) for one in exact])
+    np.testing.assert_allclose([group.error for group in spread], 0.005)  # half the distance of two seeds
     (panel,) = across_runs(GRID, ["wd", "seed"]).figure.axes
     assert (panel.get_xscale(), panel.get_xlabel(), panel.get_title()) == ("log", "wd", "step of x")
     assert (
         finding(GRID, ["wd", "seed"])
-        == "step of x falls from 9.0050 ± 0.0050 to 1.0050 ± 0.0050 as wd goes from 1e-05 to 0.1."
+        == "step of x falls from 9.005 ± 0.071 to 1.005 ± 0.071 as wd goes from 1e-05 to 0.1."
     )
 
 
@@ -212,7 +215,11 @@ def test_other_shapes_of_sweeps():
     axes = SweepAxes.of(["kind", "lr"], words)
     assert (axes.x, axes.series, axes.numeric) == ("lr", ("kind",), True)
     assert {"kind = adam", "kind = sgd"} == {axes.series_of(one) for one in words}
-    assert "does not change by more than two standard errors" in finding(words, ["kind", "lr"])
+    assert "does not change by more than its errors" in finding(words, ["kind", "lr"])
+    by_chance = [
+        swept_run(y, 0.0, n=n, seed=seed) for n, seed, y in ((1, 0, 1.0), (1, 1, 1.2), (2, 0, 1.5), (2, 1, 1.7))
+    ]
+    assert "does not change" in finding(by_chance, ["n", "seed"])  # 3.5 errors apart, but of two seeds each
     names = [swept_run(y, kind=kind) for kind, y in (("adam", 2.0), ("sgd", 4.0))]
     assert finding(names, ["kind"]).startswith("step of x is smallest, 2.00 ± 0.10 at kind = adam")
     (panel,) = across_runs(names, ["kind"]).figure.axes
@@ -236,7 +243,7 @@ def test_answers_that_are_arrays_are_drawn_as_curves():
 def test_the_page_of_a_sweep_says_what_was_found_without_the_recipe(command, store):
     swept = sweep("walks:WALK", grid={"steps": [20, 200]}, seeds=2, store=store, engine=here, quiet=True)
     text = write_sweep(swept.id, Store(store)).read_text()
-    assert "4 of 4 runs are finished. mean step" in text
+    assert "4 of 4 runs are finished. Mean step" in text
     assert "across-runs.csv" in text
     assert "4 of 4 agree" in text
 

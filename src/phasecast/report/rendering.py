@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from phasecast.core.results import Status
-from phasecast.figures.style import inline, style, to_svg
+from phasecast.figures.style import inline, to_svg
 from phasecast.figures.table import figure_csv
 from phasecast.lab.files import disk_errors, refuse_links, write_atomically
 from phasecast.lab.recipe import Captioned, Recipe, Row
@@ -83,12 +83,6 @@ def save_figures(folder: Path, drawn: Mapping[str, Captioned]) -> list[Drawn]:
             label = html.escape(captioned.caption, quote=True)
             ready.append(Drawn(inline(svg, name, label), captioned.caption, downloads))
     return ready
-
-
-def draw_and_save(folder: Path, drawn: Mapping[str, Captioned]) -> list[Drawn]:
-    """:func:`save_figures` in our style, for figures that are not drawn by a recipe."""
-    with style():
-        return save_figures(folder, drawn)
 
 
 def spec_lines(values: Mapping[str, Any], recipe: Recipe | None) -> list[tuple[str, str, str]]:

@@ -97,8 +97,9 @@ def across_runs(runs: Sequence[SweptRun], varied: Sequence[str]) -> Captioned:
     if handles:
         figure.legend(handles, labels, loc="outside upper center", ncols=3, frameon=False, fontsize=8)
     caption = (
-        "Each answer over what was varied. Points: means over seeds with bars of one standard error over the seeds (of "
-        "a single run: its own error); small dots: the runs; hollow: refused, not in the mean; dashed: predicted."
+        "Each answer over what was varied. Points: means over seeds with bars of one standard error, from the spread "
+        "over seeds or the errors of the runs, whichever is larger; small dots: the runs; hollow: refused, not in the "
+        "mean; dashed: predicted."
     )
     if len(quantities) > len(shown):
         caption += f" The first {len(shown)} of {len(quantities)} answers."
@@ -134,14 +135,18 @@ def finding(runs: Sequence[SweptRun], varied: Sequence[str], key: str = "") -> s
 
 
 def grouped(points: Iterable[tuple[float, Row]]) -> list[Group]:
-    """The mean at each place over the rows that were not refused; its error is the spread over two or more runs."""
+    """The mean at each place over the rows that were not refused.
+
+    Its error is the larger of the spread over the runs and of what their own errors leave: two seeds that happen to
+    agree do not make a mean precise.
+    """
     ordered = sorted((point for point in points if _defended(point[1])), key=lambda point: point[0])
     groups = []
     for place, members in itertools.groupby(ordered, key=lambda point: point[0]):
         measured = [row.measurement for _, row in members if row.measurement is not None]
         values = np.array([float(_array(one.estimate)) for one in measured])
-        own = float(np.nan_to_num(np.asarray(measured[0].error, dtype=float)))
-        error = float(np.std(values, ddof=1) / math.sqrt(len(values))) if len(values) > 1 else own
+        own = math.hypot(*(float(np.nan_to_num(np.asarray(one.error, dtype=float))) for one in measured)) / len(values)
+        error = max(own, float(np.std(values, ddof=1) / math.sqrt(len(values)))) if len(values) > 1 else own
         groups.append(Group(place, float(np.mean(values)), error, len(values)))
     return groups
 
@@ -233,12 +238,19 @@ def _change(name: str, axes: SweepAxes, groups: Sequence[Group]) -> str:
     span = f"as {axes.x} goes from {at[0]} to {at[-1]}"
     numbers = f"from {show(first.mean, first.error)} to {show(last.mean, last.error)}"
     difference, combined = last.mean - first.mean, math.hypot(first.error, last.error)
-    if abs(difference) <= 2 * combined:  # two standard errors: what one in twenty comparisons of equal means exceeds
-        return f"{name} does not change by more than two standard errors {span} ({numbers})"
+    if abs(difference) <= _largest_by_chance(first, last) * combined:
+        return f"{name} does not change by more than its errors {span} ({numbers})"
     steps = np.sign(np.diff([group.mean for group in groups]))
     word = "rises" if difference > 0 else "falls"
     steady = "" if np.all(steps == np.sign(difference)) or len(groups) == 2 else ", not steadily"
     return f"{name} {word} {numbers} {span}{steady}"
+
+
+def _largest_by_chance(first: Group, last: Group) -> float:
+    """How many combined errors one in twenty differences of equal means exceeds: Student's t, wide for few seeds."""
+    from scipy.stats import t
+
+    return float(t.ppf(0.975, first.count + last.count - 2)) if first.count > 1 and last.count > 1 else 2.0
 
 
 def _mean_in_words(group: Group) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 
 from phasecast.core.errors import BadInput, StoreError
 from phasecast.core.results import Status
+from phasecast.figures.style import style
 from phasecast.lab.overview.stored_answers import stored_rows
 from phasecast.lab.recipe import Recipe, Row
 from phasecast.lab.runs import Run
@@ -18,10 +19,10 @@ from phasecast.lab.store import FINISHED, Store
 from phasecast.lab.sweeps import FOLDER, recall
 from phasecast.report.rendering import (
     MARKS,
-    draw_and_save,
     mark,
     provenance_lines,
     render,
+    save_figures,
     save_page,
     spec_lines,
     times,
@@ -52,13 +53,15 @@ def write_sweep(identity: str, store: Store, *, allow_code: bool = False) -> Pat
     first = known[finished[0].id]
     summaries = [known[run.id]["summary"] or {} for run in finished]
     change = finding(swept, varied, next((str(one["key"]) for one in summaries if one.get("key")), ""))
+    with style():
+        figures = save_figures(folder / "figures", {"across-runs": across_runs(swept, varied)})
     page = render(
         title=f"{facts['recipe']}, {len(runs)} runs",
         question=recipe.question if recipe else "",
-        sentence=" ".join(filter(None, [f"{len(finished)} of {len(runs)} runs are finished.", change])),
+        sentence=f"{len(finished)} of {len(runs)} runs are finished. {change[:1].upper()}{change[1:]}".strip(),
         status=mark(worst if len(finished) == len(runs) else "unfinished"),
         answers=_over_runs([run.rows for run in swept]),
-        figures=draw_and_save(folder / "figures", {"across-runs": across_runs(swept, varied)}),
+        figures=figures,
         spec=spec_lines({k: v for k, v in specs[finished[0].id].items() if k not in varied}, recipe),
         again="",
         provenance=[
