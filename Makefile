@@ -10,15 +10,16 @@ ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 # Python compiles what it imports when it first does: pip would compile fourteen thousand modules, we import a quarter
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-slow test-bare coverage lint types contract bench clean
+.PHONY: help demo test test-slow test-bare test-browser coverage lint types contract bench clean
 
 help:
-	@echo "make demo       install into .venv, run the demo, print the path of its report"
-	@echo "make test       everything a change must pass"
-	@echo "make test-slow  longer checks, in random order"
-	@echo "make coverage   which lines the contract and truth tests reach"
-	@echo "make bench      print the figures we claim; those that take minutes are the other scripts in benchmarks/"
-	@echo "make clean      remove what the above installed"
+	@echo "make demo          install into .venv, run the demo, print the path of its report"
+	@echo "make test          everything a change must pass"
+	@echo "make test-slow     longer checks, in random order"
+	@echo "make test-browser  the studio in this machine's Chromium"
+	@echo "make coverage      which lines the contract and truth tests reach"
+	@echo "make bench         print the figures we claim; those that take minutes are the other scripts in benchmarks/"
+	@echo "make clean         remove what the above installed"
 
 demo: .venv/installed
 	@$(BIN)/phasecast demo
@@ -44,6 +45,11 @@ coverage: .venv/installed-dev
 test-bare: .venv-bare/installed
 	$(ONE_THREAD) .venv-bare/bin/python $(PYTEST) -m "bare and not slow" -p no:cacheprovider -o addopts="" tests/contract tests/system
 
+# Debian's Chromium is `apt-get install chromium`; playwright downloads none
+test-browser: .venv/installed-browser
+	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || { echo "the browser tests need Chromium: apt-get install chromium"; exit 1; }
+	$(ONE_THREAD) $(BIN)/python -m pytest -q tests/browser
+
 lint: .venv/installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -68,6 +74,10 @@ bench: .venv/installed-dev
 .venv/installed-dev: pyproject.toml constraints.txt | .venv/bin/python
 	$(BIN)/python $(INSTALL) --no-compile --editable '.[dev]'
 	@touch $@ .venv/installed
+
+.venv/installed-browser: .venv/installed-dev
+	$(BIN)/python $(INSTALL) --no-compile --editable '.[browser]'
+	@touch $@
 
 .venv-bare/requirements: pyproject.toml constraints.txt | .venv/bin/python
 	$(BIN)/python -m venv .venv-bare

@@ -22,6 +22,7 @@ COMMANDS = {
     "sweep": "run a recipe over a grid, zipped values, or seeds",
     "runs": "list runs and sweeps; show, resume, remove and export them",
     "report": "write the HTML page of a run or a sweep",
+    "studio": "runs, theory with sliders, forecasts and claims in the browser, on this machine only",
     "recipes": "list the recipes; `recipes NAME` prints the spec of one with its defaults",
     "arena": "how often an answer that is ok is wrong, on random problems whose answer is known otherwise",
     "claims": "what the papers claim and what we found; `claims verify ID` checks again",
