@@ -10,16 +10,17 @@ ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 # Python compiles what it imports when it first does: pip would compile fourteen thousand modules, we import a quarter
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-slow test-bare coverage lint types contract bench docs clean
+.PHONY: help demo test test-slow test-bare test-browser coverage lint types contract bench docs clean
 
 help:
-	@echo "make demo       install into .venv, run the demo, print the path of its report"
-	@echo "make test       everything a change must pass"
-	@echo "make test-slow  longer checks, in random order"
-	@echo "make coverage   which lines the contract and truth tests reach"
-	@echo "make bench      print the figures we claim; those that take minutes are the other scripts in benchmarks/"
-	@echo "make docs       the documentation site, with its tutorials executed: docs/_build/html/index.html"
-	@echo "make clean      remove what the above installed"
+	@echo "make demo          install into .venv, run the demo, print the path of its report"
+	@echo "make test          everything a change must pass"
+	@echo "make test-slow     longer checks, in random order"
+	@echo "make test-browser  the studio in this machine's Chromium"
+	@echo "make coverage      which lines the contract and truth tests reach"
+	@echo "make bench         print the figures we claim; those that take minutes are the other scripts in benchmarks/"
+	@echo "make docs          the documentation site, with its tutorials executed: docs/_build/html/index.html"
+	@echo "make clean         remove what the above installed"
 
 demo: .venv/installed
 	@$(BIN)/phasecast demo
@@ -45,6 +46,11 @@ coverage: .venv/installed-dev
 # are not run a second time where the extras are
 test-bare: .venv-bare/installed
 	$(ONE_THREAD) .venv-bare/bin/python $(PYTEST) -m "bare and not slow" -p no:cacheprovider -o addopts="" tests
+
+# Debian's Chromium is `apt-get install chromium`; playwright downloads none
+test-browser: .venv/installed-browser
+	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || { echo "the browser tests need Chromium: apt-get install chromium"; exit 1; }
+	$(ONE_THREAD) $(BIN)/python -m pytest -q tests/browser
 
 lint: .venv/installed-dev
 	$(BIN)/ruff check .
@@ -79,6 +85,10 @@ docs: .venv/installed-docs
 .venv/installed-docs: pyproject.toml constraints.txt | .venv/bin/python
 	$(BIN)/python $(INSTALL) --no-compile --editable '.[docs]'
 	@touch $@ .venv/installed
+
+.venv/installed-browser: .venv/installed-dev
+	$(BIN)/python $(INSTALL) --no-compile --editable '.[browser]'
+	@touch $@
 
 .venv-bare/requirements: pyproject.toml constraints.txt | .venv/bin/python
 	$(BIN)/python -m venv .venv-bare

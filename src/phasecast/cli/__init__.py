@@ -23,6 +23,7 @@ COMMANDS = {
     "runs": "list runs, with filters; show, resume, check, remove and export them",
     "sweeps": "list the sweeps of the store; show or remove one",
     "report": "write the HTML page of a run, finished or not, or of a sweep",
+    "studio": "runs, theory with sliders, forecasts and claims in the browser, on this machine only",
     "recipes": "list the recipes; `recipes NAME` prints the spec of one with its defaults",
     "arena": "how often an answer that is ok is wrong, on random problems whose answer is known otherwise",
     "claims": "what the papers claim and what we found; `claims verify ID` checks again",
