@@ -57,7 +57,7 @@ class LinearFeatures(Spec):
         if self.data is not None and self.basis == "random":
             raise ValueError("data are taken along their own principal axes; use basis=eigen")
         if self.data is None and self.lr >= (limit := self._largest_rate()):
-            raise ValueError(f"SGD diverges at the learning rate {self.lr:g}; use η < {limit:.4g}")
+            raise ValueError(f"the learning rate {self.lr:g} is above that at which SGD diverges; use η < {limit:.4g}")
         return self
 
     def _largest_rate(self) -> float:
