@@ -36,7 +36,7 @@ def export(run: Run, to: Path) -> list[Path]:
         if to.suffix == ".safetensors":
             return _weights(tree, to, {"run": run.id, "recipe": str(run.folder.spec()["recipe"])})
         written = []
-        for name, node in tree.children.items():
+        for name, node in sorted(tree.children.items()):  # folders are listed in any order
             table = _plain_strings(node).to_dataset()
             for extra, columns in _together(table):
                 path = to.with_name(f"{to.stem}-{name}{extra}.csv")

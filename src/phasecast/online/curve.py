@@ -227,6 +227,8 @@ def curve(
     kept = draws * (count * (students + teachers) + unknowns + grid.size) + unknowns * min(unknowns, grid.size)
     check_memory(8.0 * kept, "this curve", "use fewer units, modes, inputs, draws or points")
     whole_number("draws", draws, 1)
+    whole_number("students", students, 1)
+    whole_number("teachers", teachers, 1)
     whole_number("simulate", simulate, 0)
     if activation not in ACTIVATIONS:
         raise BadInput(f"unknown activation '{activation}'", f"choose one of: {', '.join(ACTIVATIONS)}")

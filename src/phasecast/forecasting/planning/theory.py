@@ -162,8 +162,11 @@ def plan_posterior(
     """
     from phasecast.coefficients import Basin, Coefficient, critical_sample_size
 
-    if not model.coefficient > 0:
+    if not 0 < model.coefficient < math.inf:
         raise BadInput(f"λ is {model.coefficient:g}", "use a positive coefficient")
+    numbers = (*sizes, *errors)
+    if not all(0 < number < math.inf for number in numbers) or not 0 <= model.error < math.inf:
+        raise BadInput("a size or an error is not positive and finite", "use positive numbers")
     lines = [
         PlanRow(f"error at n = {n:g}", model.coefficient / n, model.error / n, "expected log loss above the best, λ/n")
         for n in sizes
