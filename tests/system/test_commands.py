@@ -61,7 +61,9 @@ def test_what_a_users_code_prints_does_not_stand_in_the_json(command, store):
     _, out, err = command("run", "walks:TALK", "--set", "steps=9", "--store", store, "--json")
     assert json.loads(out)["status"] == "ok"
     assert "a user's own words" in err
-    _, out, _ = command("sweep", "walks:TALK", "--set", "steps=10", "--seeds", "2", "--store", store, "--json")
+    _, out, _ = command(
+        "sweep", "walks:TALK", "--set", "steps=10", "--seeds", "2", "--workers", "1", "--store", store, "--json"
+    )
     assert len(json.loads(out)["runs"]) == 2
 
 
@@ -180,7 +182,8 @@ def test_a_sweep_from_the_command_line_and_from_toml_is_the_same(command_json, s
 
 
 def test_seeds_may_be_a_list(command_json, store):
-    answer = command_json("sweep", "walks:WALK", "--set", "steps=20", "--seeds", "3,5", "--store", store)
+    words = ("--set", "steps=20", "--seeds", "3,5", "--workers", "1")
+    answer = command_json("sweep", "walks:WALK", *words, "--store", store)
     assert [load(found["run"], store=store, allow_code=True).spec.seed for found in answer["runs"]] == [3, 5]
 
 
@@ -464,7 +467,8 @@ def test_one_thing_is_shown_without_the_word_show(command, command_json, store, 
 
 
 def test_sweeps_are_listed_shown_and_removed(command, command_json, store):
-    swept = command_json("sweep", "walks:WALK", "--set", "steps=20", "--seeds", "2", "--store", store)
+    words = ("--set", "steps=20", "--seeds", "2", "--workers", "1")
+    swept = command_json("sweep", "walks:WALK", *words, "--store", store)
     runs = [row["run"] for row in swept["runs"]]
     (listed,) = command_json("runs", "ls", "--store", store)["sweeps"]
     assert listed == {

@@ -235,7 +235,7 @@ def execute(
     progress = progress or Silent()
     identity, request = _request(recipe, spec)
     folder = store.folder(identity)
-    if _finished(folder):  # also in a store that can only be read
+    if is_finished(folder):  # also in a store that can only be read
         return Run(identity, store, allow_code=True)
     store.prepare()
 
@@ -243,7 +243,7 @@ def execute(
         progress.say(f"{identity} is being computed by another process; waiting for it")
 
     with folder.lock(create=True, on_wait=waiting):
-        if _finished(folder):
+        if is_finished(folder):
             return Run(identity, store, allow_code=True)
 
         def is_same() -> bool:
@@ -267,7 +267,7 @@ def _request(recipe: Recipe, spec: Spec) -> tuple[str, dict[str, Any]]:
     return run_id(recipe.name, recipe.version, values, contents), {**request, "contents": contents}
 
 
-def _finished(folder: RunFolder) -> bool:
+def is_finished(folder: RunFolder) -> bool:
     """Whether a run is finished and sound; one whose status cannot be read is computed on from its last checkpoint."""
     folder.refuse_links()
     try:
