@@ -6,8 +6,9 @@ Every call that can take more than two seconds shows itself this way, unless it 
 from __future__ import annotations
 
 import sys
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol, TextIO, TypeAlias
 
@@ -18,6 +19,7 @@ Metric: TypeAlias = "tuple[str, float] | str | None"
 """What is being watched: a name and a number, or a sentence."""
 
 QUIET_AT_FIRST = 2.0  # seconds during which a library call shows nothing
+REFRESH = 0.5  # seconds; chosen: as a terminal bar needs it
 PLAIN_INTERVAL = 5.0  # seconds between lines; chosen: often enough to see life, rare enough for a log
 
 
@@ -107,6 +109,36 @@ def show_progress(title: str, *, quiet: bool = False, unit: str = "") -> Iterato
             yield Bar(title, bar, unit)
     else:
         yield Plain(title, sys.stderr, unit=unit)
+
+
+@contextmanager
+def show_latest(title: str, *, unit: str = "") -> Iterator[Callable[[int, int | None, Metric], None]]:
+    """What to call with each progress: a line appears once two seconds have passed, also while nothing is called.
+
+    It is shown from a thread of its own, so that a long step or a compilation is not silent.
+    """
+    latest: list[tuple[int, int | None, Metric]] = [(0, None, "set-up")]
+    over = threading.Event()
+
+    def show() -> None:
+        if over.wait(QUIET_AT_FIRST):
+            return
+        with show_progress(title, unit=unit) as shown:
+            last = None
+            while not over.is_set():
+                done, total, _ = latest[0]
+                if latest[0] is not last or done != total:  # what is complete is shown once
+                    shown.update(*latest[0])
+                last = latest[0]
+                over.wait(REFRESH)
+
+    shower = threading.Thread(target=show, daemon=True)
+    shower.start()
+    try:
+        yield lambda *progress: latest.__setitem__(0, progress)
+    finally:
+        over.set()
+        shower.join()
 
 
 def _words(metric: Metric) -> str:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from phasecast.core.results import show
-from phasecast.progress import QUIET_AT_FIRST, duration, show_progress
+from phasecast.progress import duration, show_latest
 
 
 @dataclass(frozen=True)
@@ -35,9 +34,6 @@ class LLCProgress:
         return ", ".join(parts)
 
 
-SET_UP = LLCProgress("set-up", math.nan, math.nan, math.nan, 0.0, 0.0, None)
-REFRESH = 0.5  # seconds; chosen: as a terminal bar needs it
-
 ProgressOption: TypeAlias = "bool | Callable[[LLCProgress], None]"
 """Whether to show progress, or a function to call with it."""
 
@@ -51,22 +47,5 @@ def reporting(name: str, option: ProgressOption) -> Iterator[Callable[[LLCProgre
     if not option:
         yield lambda progress: None
         return
-    latest = [SET_UP]
-    over = threading.Event()
-    shower = threading.Thread(target=_show, args=(f"λ̂ of {name}" if name else "λ̂", latest, over), daemon=True)
-    shower.start()
-    try:
-        yield lambda progress: latest.__setitem__(0, progress)
-    finally:
-        over.set()
-        shower.join()
-
-
-def _show(title: str, latest: list[LLCProgress], over: threading.Event) -> None:
-    """Show the latest progress from a thread of its own, so that a long chunk or set-up is not silent."""
-    if over.wait(QUIET_AT_FIRST):
-        return
-    with show_progress(title, unit="gradients") as shown:
-        while not over.is_set():
-            shown.update(round(latest[0].gradients), None, str(latest[0]))
-            over.wait(REFRESH)
+    with show_latest(f"λ̂ of {name}" if name else "λ̂", unit="gradients") as show:
+        yield lambda progress: show(round(progress.gradients), None, str(progress))

@@ -80,21 +80,32 @@ class _Program:
 
     def place(self, leaves: list[Any]) -> Place:
         """w* at these arrays."""
-        with self.precision():
-            arrays = [jnp.asarray(leaf, self.real) for leaf in leaves]
-            moving = [leaf.ravel() for leaf, take in zip(arrays, self.moves, strict=True) if take]
-            centre = jnp.concatenate(
-                [leaf if entries is None else leaf[entries] for leaf, entries in zip(moving, self.entries, strict=True)]
+        with self.precision():  # in NumPy, since every operation outside of a compiled function is compiled by itself
+            values = [np.asarray(leaf, self.real) for leaf in leaves]
+            moving = [leaf.ravel() for leaf, take in zip(values, self.moves, strict=True) if take]
+            centre = jnp.asarray(
+                np.concatenate(
+                    [
+                        leaf if chosen is None else leaf[chosen]
+                        for leaf, chosen in zip(moving, self.entries, strict=True)
+                    ]
+                )
             )
-            lowest = self.mean_loss(arrays, jnp.zeros_like(centre), self.data)
+            arrays = [jnp.asarray(leaf) for leaf in values]
+            zero = np.zeros(centre.size, self.real)
+            if self.double:  # the program of the probes and of descents
+                here = Place(arrays, centre, jnp.asarray(0.0, self.real), None)
+                lowest = np.asarray(self.everywhere(here, zero[None])[0])[0]
+            else:
+                lowest = self.loss_everywhere(arrays, zero)
             slope = None
             if self.batch is not None and self.batch.anchored:
-                slope = jax.grad(self.mean_loss, argnums=1)(arrays, jnp.zeros_like(centre), self.data)
-            table = losses = None
+                slope = jax.jit(jax.grad(self.mean_loss, argnums=1))(arrays, zero, self.data)
+            table = table_losses = None
             if self.batch is not None and self.batch.table:
                 table = jnp.asarray(batches(self.rows or 0, self.batch.rows))
-                losses = self.table_losses(arrays, table)
-            return Place(arrays, centre, jnp.asarray(lowest), slope, table, losses)
+                table_losses = self.table_losses(arrays, table)
+            return Place(arrays, centre, jnp.asarray(lowest), slope, table, table_losses)
 
     def loss_of(self, leaves: list[Array], chosen: Array | slice) -> Array:
         """The loss of some rows at w*."""
@@ -185,6 +196,10 @@ class _Program:
         return {}
 
     @cached_property
+    def loss_everywhere(self) -> Callable[..., Array]:
+        return jax.jit(lambda leaves, offset: self.mean_loss(leaves, offset, self.data))
+
+    @cached_property
     def everywhere(self) -> Callable[..., tuple[Array, Array]]:
         return jax.jit(lambda place, offsets: self.evaluate(place, offsets, None))
 
@@ -255,7 +270,12 @@ class JaxBackend:
         """Refuse a loss that chains cannot sample."""
         program, place = self._program, self._place
         with self.precision():
-            probe(lambda offset: program.mean_loss(place.leaves, offset, program.data), place.centre)
+            probe(lambda offset: program.mean_loss(place.leaves, offset, program.data), self._at, self.centre_as_numpy)
+
+    def _at(self, offset: np.ndarray) -> tuple[float, np.ndarray]:
+        """L and ∇L over all the data at one offset."""
+        loss, slope = self.evaluate(offset[None])
+        return float(loss[0]) + self.loss_at_centre, slope[0].astype(float)
 
     @property
     def separable(self) -> bool:
@@ -297,6 +317,8 @@ class JaxBackend:
         programs = self._program.batched
         if batch not in programs:
             programs[batch] = replace(self._program, batch=Minibatch(batch, anchored=False, table=True))
+            for name in ("loss_everywhere", "everywhere"):  # over all rows, whatever the batches
+                vars(programs[batch])[name] = getattr(self._program, name)
         return JaxBackend(programs[batch], self._place.leaves)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -350,7 +372,10 @@ class JaxBackend:
     def evaluate(self, offsets: Array) -> tuple[np.ndarray, np.ndarray]:
         """L − L* and ∇L over all the data at offsets (chains, size)."""
         with self.precision():
-            loss, slope = self._program.everywhere(self._place, jnp.asarray(offsets, self._program.real))
+            bare = self._place._replace(
+                slope=None, table=None, table_losses=None
+            )  # one program, with or without batches
+            loss, slope = self._program.everywhere(bare, jnp.asarray(offsets, self._program.real))
             return np.asarray(loss), np.asarray(slope)
 
     def of_rows(self, row_losses: Callable[..., Any], offsets: Array) -> np.ndarray:
@@ -398,7 +423,7 @@ def _as_arrays(data: PyTree, real: type[np.floating]) -> PyTree:
     """Data with its real numbers in the precision of the chains; integers stay."""
 
     def convert(leaf: Array) -> Array:
-        array = jnp.asarray(leaf)
-        return array.astype(real) if jnp.issubdtype(array.dtype, jnp.floating) else array
+        array = leaf if isinstance(leaf, jax.Array) else np.asarray(leaf)
+        return jnp.asarray(array.astype(real) if jnp.issubdtype(array.dtype, jnp.floating) else array)
 
     return None if data is None else jax.tree.map(convert, data)

@@ -73,21 +73,30 @@ def check_value(value: object) -> None:
         raise BadInput("the loss is a complex number", "return a real one")
 
 
-def probe(loss_at: Callable[[Array], Array], centre: Array, policy: ProbePolicy = POLICY) -> None:
-    """Refuse a loss, as a function of the offset from w*, that chains cannot sample; in float64."""
+def probe(
+    loss_at: Callable[[Array], Array],
+    evaluate: Callable[[np.ndarray], tuple[float, np.ndarray]],
+    centre: np.ndarray,
+    policy: ProbePolicy = POLICY,
+) -> None:
+    """Refuse a loss that chains cannot sample; in float64.
+
+    ``loss_at`` is the loss as a function of the offset from w*, to be traced, and ``evaluate`` its value and gradient,
+    compiled.
+    """
     draw = np.random.default_rng(0)
-    size = float(np.sqrt(np.mean(np.square(np.asarray(centre, dtype=float))))) or 1.0
+    size = float(np.sqrt(np.mean(np.square(centre)))) or 1.0
     length = policy.places * size
     start = length * draw.normal(size=centre.shape)
 
     def value(offset: np.ndarray) -> float:
-        return float(loss_at(jnp.asarray(offset, centre.dtype)))
+        return evaluate(offset)[0]
 
-    with explaining():
-        jax.eval_shape(loss_at, centre)
     zero = np.zeros(centre.shape)
-    here, near = value(zero), value(start)
-    if any(not _same(first, value(place), policy) for first, place in ((here, zero), (near, start))):
+    with explaining():
+        traces = [jax.make_jaxpr(lambda offset: loss_at(offset))(zero) for _ in range(2)]
+        here, (near, slope) = value(zero), evaluate(start)
+    if not _equal(*traces) or any(not _same(first, value(at), policy) for first, at in ((here, zero), (near, start))):
         raise BadInput(
             "the loss gives another number at the same parameters", "draw random numbers once, outside the loss"
         )
@@ -96,8 +105,6 @@ def probe(loss_at: Callable[[Array], Array], centre: Array, policy: ProbePolicy 
     scale = max(abs(here), abs(near - here))
     if scale > policy.largest or 0 < scale < policy.smallest:
         raise BadInput(f"the loss is of size {scale:.0e}", "multiply it by a constant that makes it of order one")
-    with explaining():
-        slope = np.asarray(jax.grad(loss_at)(jnp.asarray(start, centre.dtype)), dtype=float)
     far = value(policy.far * size * draw.normal(size=centre.shape))
     if here == near == far and not slope.any():
         raise BadInput("the loss does not depend on the parameters that move", "check the loss, params and only")
@@ -114,6 +121,14 @@ def probe(loss_at: Callable[[Array], Array], centre: Array, policy: ProbePolicy 
             "the gradient of the loss is not its own: finite differences disagree with jax.grad",
             "remove stop_gradient, rounding and straight-through estimators from the loss",
         )
+
+
+def _equal(first: jax.extend.core.ClosedJaxpr, second: jax.extend.core.ClosedJaxpr) -> bool:
+    """Whether tracing a loss twice gave one program: random numbers of NumPy are constants in it."""
+    constants = zip(first.consts, second.consts, strict=False)
+    return str(first.jaxpr) == str(second.jaxpr) and all(
+        one is other or np.array_equal(one, other, equal_nan=True) for one, other in constants
+    )
 
 
 def _same(first: float, second: float, policy: ProbePolicy) -> bool:
