@@ -23,11 +23,11 @@ def across_runs(tables: list[list[Row]], labels: list[str]) -> Captioned:
     figure = Figure(figsize=(8.0, 2.1 * math.ceil(len(quantities) / columns) + 0.9), layout="constrained")
     panels = np.atleast_1d(figure.subplots(math.ceil(len(quantities) / columns) or 1, columns, sharex=True)).ravel()
     for panel, rows in zip(panels, quantities, strict=False):
-        for place, table in enumerate(tables):
-            for row in (row for row in table if row.address == rows[0].address):
-                _draw(panel, place, row)
+        address = rows[0].address
+        _draw(panel, [(place, row) for place, table in enumerate(tables) for row in table if row.address == address])
         panel.set_title(rows[0].name, fontsize=9)
-        panel.set_xticks(range(len(labels)), labels if len(labels) <= MOST_LABELS else [""] * len(labels),
+        few = len(labels) <= MOST_LABELS  # a thousand ticks without labels would take most of the time of a page
+        panel.set_xticks(range(len(labels)) if few else [], labels if few else [],
                          rotation=30, ha="right", fontsize=7)  # fmt: skip
         panel.set_xlim(-0.6, len(labels) - 0.4)
     for panel in panels[len(quantities) :]:
@@ -46,19 +46,27 @@ def by_quantity(tables: list[list[Row]]) -> list[list[Row]]:
     return list(groups.values())
 
 
-def _draw(panel: Axes, place: int, row: Row) -> None:
-    if row.prediction is not None and np.size(np.asarray(row.prediction.value)) == 1:
-        panel.plot([place - 0.4, place + 0.4], [float(row.prediction.value)] * 2, "--", color="#888888", lw=1.2)
-    measurement = row.measurement
-    if measurement is not None and np.size(np.asarray(measurement.estimate)) == 1:
-        colour = COLOURS[0]
-        panel.errorbar(
-            place,
-            float(np.asarray(measurement.estimate)),  # also of a refused one, drawn hollow
-            yerr=float(np.asarray(measurement.error)),
-            fmt="o",
-            color=colour,
-            mfc="none" if measurement.status is Status.REFUSED else colour,
-            ms=4,
-            capsize=2,
-        )
+def _draw(panel: Axes, placed: list[tuple[int, Row]]) -> None:
+    """All runs at once: an artist per run would take seconds for a thousand of them."""
+    predicted = [
+        (place, float(np.asarray(row.prediction.value).item()))
+        for place, row in placed
+        if row.prediction is not None and np.size(np.asarray(row.prediction.value)) == 1
+    ]
+    if predicted:
+        places, values = np.array(predicted).T
+        panel.hlines(values, places - 0.4, places + 0.4, linestyles="--", colors="#888888", linewidths=1.2)
+    for hollow in (False, True):  # also refused ones are drawn
+        measured = [
+            (place, float(np.asarray(row.measurement.estimate).item()), float(np.asarray(row.measurement.error).item()))
+            for place, row in placed
+            if row.measurement is not None
+            and np.size(np.asarray(row.measurement.estimate)) == 1
+            and (row.measurement.status is Status.REFUSED) == hollow
+        ]
+        if measured:
+            places, values, errors = np.array(measured).T
+            colour = COLOURS[0]
+            panel.errorbar(
+                places, values, yerr=errors, fmt="o", color=colour, mfc="none" if hollow else colour, ms=4, capsize=2
+            )
