@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -132,7 +133,7 @@ def _source(source: str, basis: Basis, options: Options) -> tuple[TrainingLog, S
 
     given = None if basis.settings is None else settings_of(_assignments(basis.settings))
     path = Path(source)
-    if path.exists() or path.suffix or len(path.parts) > 1:
+    if os.path.exists(source) or path.suffix or len(path.parts) > 1:  # noqa: PTH110 - Path raises if it is too long
         return read_log(path), given, None
     from phasecast.lab.store import Store
     from phasecast.studies.grokking.forecasts import stored_training

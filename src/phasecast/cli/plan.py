@@ -42,9 +42,12 @@ def grokking(
     options: Common = Common(),
 ) -> int:
     """Training rows and steps that a network needs to learn a rule modulo p."""
+    from phasecast.core.errors import BadInput
     from phasecast.forecasting.planning import plan_grokking
     from phasecast.forecasting.settings import Settings
 
+    if not 0 < training.fraction <= 1:
+        raise BadInput(f"--fraction is {training.fraction:g}", "use a number above 0, up to 1")
     rows = training.p * (training.p - 1) if training.task == "division" else training.p**2
     settings = Settings(
         training.task,

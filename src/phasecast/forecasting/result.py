@@ -23,9 +23,12 @@ import numpy as np
 from phasecast.core import codec
 from phasecast.core.errors import BadInput
 from phasecast.core.results import NOT_STORED, Comparison, Measurement, Prediction, Status
+from phasecast.figures.style import styled
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    import pandas as pd
+
+    from phasecast.figures.drawing import Drawing
 
 TIERS = {
     "settings + bank": "the settings and a bank of finished runs",
@@ -200,7 +203,19 @@ class Forecast(Prediction[float]):
         event = "validation accuracy passes 50%" if self.quantity == "val50" else self.name
         return f"forecast {when} ({self.tier}): {event}: {self.words()}{chance}{advice}"
 
-    def figure(self) -> Figure:
+    def table(self) -> pd.DataFrame:
+        """One line per forecast made so far: the step at which it was made, median, interval, coverage, status."""
+        import pandas as pd
+
+        made = [*self.earlier, self]
+        columns = ("value", "low", "high", "coverage", "tier", "status")
+        rows = [
+            [str(getattr(one, name)) if name == "status" else getattr(one, name) for name in columns] for one in made
+        ]
+        return pd.DataFrame(rows, columns=list(columns), index=pd.Index([one.made_at for one in made], name="made_at"))
+
+    @styled
+    def figure(self) -> Drawing:
         """The forecasts made so far, a fan that closes on the outcome."""
         from phasecast.forecasting.fan import fan
 

@@ -29,6 +29,7 @@ from phasecast.posterior.phase import phase_of, phase_warnings
 from phasecast.posterior.rlct_policy import POLICY, RLCTPolicy
 from phasecast.posterior.rlct_result import RLCT
 from phasecast.posterior.tempered import Sampler, as_datasets, check_betas, tempered
+from phasecast.progress import report_step, shows_progress
 from phasecast.sampling.traces import ess, mcse, rhat
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ REACH = math.sqrt(10)  # the curve extends by this factor up and down from 1/log
 BATCHES = 16  # per chain, for the covariance of means at different β: 64 batches of 4 chains for a 5 × 5 matrix
 
 
+@shows_progress("rlct")
 def rlct(  # wide signature: documented API, the options of tempered and the method
     model: Model,
     data: PyTree,
@@ -53,6 +55,7 @@ def rlct(  # wide signature: documented API, the options of tempered and the met
     warmup: int = 1000,
     swap: bool = True,
     seed: int = 0,
+    progress: bool = True,
 ) -> RLCT:
     """λ̂ from posteriors at several inverse temperatures, with standard error, or refused with reasons.
 
@@ -63,6 +66,7 @@ def rlct(  # wide signature: documented API, the options of tempered and the met
         the curve λ(β) over a decade; or your own, all of which enter λ̂.
     method: ``"variance"``, the mean of β²Var over the grid; or ``"slope"``, generalised least squares of E on 1/β.
     sampler, chains, draws, warmup, swap: as for :func:`phasecast.posterior.tempered`.
+    progress: show a line on stderr where it takes longer than two seconds.
 
     >>> from phasecast.posterior.zoo.linear import linear_data, linear_model
     >>> estimate = rlct(linear_model(2), linear_data([[[1.0, -1.0]]], 500, seed=1), draws=400, warmup=20)
@@ -81,6 +85,7 @@ def rlct(  # wide signature: documented API, the options of tempered and the met
         model, sets, grid, sampler=sampler, chains=chains, draws=draws, warmup=warmup, thin=_thin(draws), swap=swap,
         seed=seed,
     )  # fmt: skip
+    report_step("judging the estimate")
     shape = local_shape(model, sets, tree, inside)
     return replace(judge_rlct(model, sets, tree, inside, method, time.monotonic() - begun, shape=shape), draws=tree)
 

@@ -18,6 +18,7 @@ from phasecast.core.errors import BadInput, unknown, whole_number
 from phasecast.core.precision import float64
 from phasecast.core.types import PyTree
 from phasecast.posterior.model import Model
+from phasecast.progress import report_step, shows_progress
 from phasecast.sampling.tempering import Lengths, TemperedRun, compiled_walk, tempered_log_density
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ DESCENTS = 4  # starts of the search for the maximum of the posterior; chosen: o
 FEWEST_TO_ADAPT = 20  # below, the window adaptation of Stan and blackjax estimates no variances
 
 
+@shows_progress("tempered posteriors")
 def tempered(  # wide signature: documented API, the options of one sampler run
     model: Model,
     data: PyTree,
@@ -45,6 +47,7 @@ def tempered(  # wide signature: documented API, the options of one sampler run
     swap: bool = True,
     pointwise: bool = False,
     seed: int = 0,
+    progress: bool = True,
 ) -> xr.DataTree:
     """Tempered posteriors as a DataTree with dimensions (dataset, beta, chain, draw).
 
@@ -57,6 +60,7 @@ def tempered(  # wide signature: documented API, the options of one sampler run
     draws, warmup: steps per chain that are stored, and discarded steps before them.
     thin: steps between stored parameters; nL is stored at every step.
     swap: whether neighbours in β exchange parameters.
+    progress: show a line on stderr where it takes longer than two seconds.
     pointwise: also store the log-likelihood of every observation at β = 1, at every ``thin``-th step.
 
     Group ``sample_stats`` has nL in float64, the share of divergent steps, mean acceptance, the share of accepted
@@ -83,7 +87,10 @@ def tempered(  # wide signature: documented API, the options of one sampler run
         model.check_data(one)
     plan = _Plan(kind, chains, lengths, swap, seed)
     with float64():
-        parts = [_sample(model, group, grid, plan, first) for first, group in _groups(sets, kind)]
+        parts = []
+        for first, group in _groups(sets, kind):
+            report_step(f"{kind} on {len(group)} of {len(sets)} data sets, {len(grid)} temperatures", first, len(sets))
+            parts.append(_sample(model, group, grid, plan, first))
         stats, params = (_joined([part[number] for part in parts]) for number in range(2))
         likelihood = _pointwise(model, sets, params, grid) if pointwise else None
     return _tree(model, grid, plan, stats, params, likelihood)

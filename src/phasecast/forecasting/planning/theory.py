@@ -171,13 +171,16 @@ def plan_posterior(
     """
     from phasecast.coefficients import Basin, Coefficient, critical_sample_size
 
-    if not model.coefficient > 0:
+    if not 0 < model.coefficient < math.inf:
         raise BadInput(f"λ is {model.coefficient:g}", "use a positive coefficient")
-    if not model.beta > 0:
+    numbers = (*sizes, *errors)
+    if not all(0 < number < math.inf for number in numbers) or not 0 <= model.error < math.inf:
+        raise BadInput("a size or an error is not positive and finite", "use positive numbers")
+    if not 0 < model.beta < math.inf:
         raise BadInput(f"β is {model.beta:g}", "use a positive inverse temperature")
     if model.fluctuation is None and model.beta != 1:
         raise BadInput(f"β is {model.beta:g} and ν is not given", "give ν (--fluctuation), or use β = 1")
-    if model.fluctuation is not None and not model.fluctuation > 0:
+    if model.fluctuation is not None and not 0 < model.fluctuation < math.inf:
         raise BadInput(f"ν is {model.fluctuation:g}", "use a positive fluctuation")
     level_at_one, error_at_one = _times_n(model, 1.0, 1.0)
     lines = []

@@ -83,7 +83,7 @@ def stored_training(run: str, store: str | Path | None) -> tuple[TrainingLog, Se
     """The log and the settings of a run of ``grokking``, finished or in progress."""
     from phasecast.grokking.tasks import split
     from phasecast.lab import load
-    from phasecast.lab.checkpoint import load_newest
+    from phasecast.lab.checkpoint import peek
     from phasecast.lab.store import FINISHED
 
     found = load(run, store=store)
@@ -95,7 +95,7 @@ def stored_training(run: str, store: str | Path | None) -> tuple[TrainingLog, Se
         logged = {name: np.asarray(curves[name].values, dtype=float) for name in COLUMNS}
         logged = {name: column[np.isfinite(logged["validation_loss"])] for name, column in logged.items()}
     else:
-        state = load_newest(found.folder.checkpoints)[1]
+        state = peek(found.folder.checkpoints)
         logged = ((state or {}).get("recipe") or {}).get(LOGGED)
         if not logged:
             raise BadInput(f"{found.id} has no checkpoint yet", "forecast again in a minute")
