@@ -256,7 +256,8 @@ def test_the_commands_of_the_page_run_as_printed(command, tmp_path, monkeypatch)
 
 def test_when_a_loss_leaves_its_plateau(command, command_json, tmp_path):
     steps = np.arange(0, 1360, 5)
-    loss = 0.3 / (1 + np.exp((steps - 1500) / 100))
+    noise = 1 + 0.002 * np.random.default_rng(0).standard_normal(len(steps))
+    loss = 0.3 / (1 + np.exp((steps - 1500) / 100)) * noise
     table = np.stack([steps, loss], axis=1)
     np.savetxt(tmp_path / "loss.csv", table, delimiter=",", header="alpha,eps", comments="")
     made = command_json("forecast", "escape", tmp_path / "loss.csv")
