@@ -109,6 +109,16 @@ def untrained_transformer() -> tuple[nn.Module, tuple[Tensor, Tensor], Callable[
     return tuple(transformer(steps=0)[:3])  # pyright: ignore[reportReturnType]
 
 
+def small_transformer(seed: int = 0, steps: int = 400) -> Trained:
+    """A transformer of about 17,000 parameters on 60,000 tokens, where gradients of all rows are affordable."""
+    return transformer(seed, tokens=60_000, width=24, steps=steps)
+
+
+def small_untrained_transformer() -> tuple[nn.Module, tuple[Tensor, Tensor], Callable[..., Any]]:
+    """A very small transformer before its training, as a factory."""
+    return tuple(transformer(tokens=8_000, width=8, steps=0)[:3])  # pyright: ignore[reportReturnType]
+
+
 def million(seed: int = 0, steps: int = 60) -> Trained:
     """A transformer of about a million parameters on about a million tokens."""
     return transformer(seed, tokens=1_000_000, width=176, layers=3, steps=steps)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import shutil
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from phasecast.core.errors import BadInput
-from phasecast.lab import load
+from phasecast.core.errors import BadInput, RunInterrupted
+from phasecast.lab import Run, Store, load
 
 SPEC = {"steps": 40}
 READ = ("status.json", "spec.json", "results.zarr")
@@ -24,16 +26,27 @@ def files(folder: Path) -> list[Path]:
     return sorted(path for path in folder.rglob("*") if path.is_file() and path.relative_to(folder).parts[0] in READ)
 
 
-def answer(store: Path, run: str) -> Any:
-    """Everything that a reader of a finished run can learn: status, summary, spec, conclusion and arrays."""
-    stored = load(run, store=store, allow_code=True)
+def _arrays(stored: Run) -> object:
     tree = stored.results()
-    arrays = {
+    return {
         f"{node.path}/{name}": np.asarray(variable.values).tolist()
         for node in tree.subtree
         for name, variable in node.to_dataset().variables.items()
     }
-    return stored.status, stored.summary, stored.folder.spec(), stored.conclusion().summary(), arrays
+
+
+READERS: dict[str, Callable[[Run], object]] = {
+    "runs show": lambda stored: (stored.status, stored.summary, stored.folder.spec()),
+    "runs check": lambda stored: stored.check(),
+    "export": _arrays,
+    "report": lambda stored: stored.conclusion().summary(),
+}
+"""What each command reads of a finished run, by the call that it makes."""
+
+
+def answer(store: Path, run: str) -> dict[str, object]:
+    """What every reader learns of a finished run."""
+    return {name: read(load(run, store=store, allow_code=True)) for name, read in READERS.items()}
 
 
 Mutation = Callable[[bytearray, random.Random], bytes]
@@ -50,16 +63,17 @@ MUTATIONS: dict[str, Mutation] = {
 }
 
 
-def mutate(folder: Path, draw: random.Random) -> tuple[str, Callable[[], None]]:
+def mutate(folder: Path, draw: random.Random, among: list[Path] | None = None) -> tuple[str, Callable[[], None]]:
     """Change one file of a run at random; what was done, and how to undo it."""
-    path = draw.choice(files(folder))
+    among = among or files(folder)
+    path = draw.choice(among)
     before = path.read_bytes()
     kind = draw.choice([*MUTATIONS, "remove", "exchange"])
     inside = str(path.relative_to(folder))
     if kind == "remove":
         path.unlink()
     elif kind == "exchange":
-        other = draw.choice(files(folder))
+        other = draw.choice(among)
         theirs = other.read_bytes()
         path.write_bytes(theirs)
         other.write_bytes(before)
@@ -78,10 +92,16 @@ def mutate(folder: Path, draw: random.Random) -> tuple[str, Callable[[], None]]:
     return f"{kind} {inside}", restore
 
 
-def outcome(store: Path, run: str, truth: Any) -> str:
-    """``true``, ``refused``, ``wrong``, or the name of an unexpected exception."""
+def outcome(store: Path, run: str, truth: dict[str, object]) -> str:
+    """``true`` or ``refused``; ``wrong``, or the name of an unexpected exception, if that is what any reader makes."""
+    outcomes = {_outcome(read, store, run, truth[name]) for name, read in READERS.items()}
+    bad = outcomes - {"true", "refused"}
+    return min(bad) if bad else min(outcomes)  # refused comes before true
+
+
+def _outcome(read: Callable[[Run], object], store: Path, run: str, truth: object) -> str:
     try:
-        return "true" if answer(store, run) == truth else "wrong"
+        return "true" if read(load(run, store=store, allow_code=True)) == truth else "wrong"
     except BadInput as error:
         return "refused" if run in str(error) and "\n" not in str(error) else f"unclear: {error}"
     except Exception as error:
@@ -95,6 +115,23 @@ def mutated(folder: Path, count: int, seed: int) -> Iterator[tuple[str, str]]:
         done, undo = mutate(folder, draw)
         yield done, outcome(folder.parent, folder.name, truth)
         undo()
+
+
+def interrupt_at(step: int, spec: dict[str, Any], store: Path) -> None:
+    """A walk that Ctrl-C stops at a step; a checkpoint is written at every step before."""
+    from phasecast.lab.runs import execute
+    from walks import WALK, Walk
+
+    class Press:
+        def update(self, done: int, total: int | None, metric: object = None) -> None:
+            if done == step:
+                os.kill(os.getpid(), signal.SIGINT)
+
+        def say(self, line: str) -> None:
+            return None
+
+    with contextlib.suppress(RunInterrupted):
+        execute(WALK, Walk(**spec), Store(store), progress=Press(), checkpoint_every=1e-9)
 
 
 def special(path: Path, kind: str, outside: Path) -> None:

@@ -30,6 +30,7 @@ from running import (  # noqa: F401 - pytest finds its hooks here
 HERE = Path(__file__).parent
 STARTED: list[subprocess.Popen[str]] = []
 QUICK_TO_COMPILE = (
+    "--xla_backend_optimization_level=1",  # of LLVM: a third of the time to compile NUTS, which runs as fast
     "--xla_cpu_use_fusion_emitters=false",  # the older code generator: half the time to compile
     "--xla_cpu_parallel_codegen_split_count=1",  # two test processes use both cores already
     "--xla_cpu_enable_concurrency_optimized_scheduler=false",
@@ -49,6 +50,9 @@ def _compile_quickly() -> None:
     """Most of what the suite costs is compilation, of programs that run once; XLA reads its flags with the first."""
     given = os.environ.get("XLA_FLAGS", "").split()
     os.environ["XLA_FLAGS"] = " ".join([*(flag for flag in QUICK_TO_COMPILE if flag not in given), *given])
+    if "PHASECAST_TEST_OPTIMISED" not in os.environ:  # as `make test-slow` sets it: its programs run for long
+        os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"  # of the processes that the tests start
+        jax.config.update("jax_disable_most_optimizations", True)
 
 
 def _share_compiled_programs() -> None:
@@ -74,14 +78,19 @@ _share_compiled_programs()
 
 
 @pytest.fixture(scope="module")
-def quick_compiler():
-    """XLA optimises little, which halves the time to compile: for modules whose programs are many, small and run once.
+def full_optimisation():
+    """For modules that compare bits, or compute for so long that optimised programs pay for their compilation.
 
-    Results differ by rounding, so what was compiled is forgotten before other modules compare bits.
+    Elsewhere XLA optimises little: that halves the time to compile and changes results by rounding. What was compiled
+    one way is forgotten before programs are compiled the other way.
     """
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
+    if "JAX_DISABLE_MOST_OPTIMIZATIONS" not in os.environ:
+        yield
+        return
     jax.config.update("jax_disable_most_optimizations", False)
+    jax.clear_caches()
+    yield
+    jax.config.update("jax_disable_most_optimizations", True)
     jax.clear_caches()
 
 
@@ -157,6 +166,12 @@ def _no_process_outlives_its_test():
             process.kill()
             process.communicate()
     STARTED.clear()
+
+
+@pytest.fixture(autouse=True)
+def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A busy machine must not add lines of progress to what a command prints; tests of progress set their own."""
+    monkeypatch.setattr("phasecast.progress.QUIET_AT_FIRST", 3600.0)
 
 
 @pytest.fixture(autouse=True)

@@ -15,8 +15,6 @@ from phasecast.sampling.backends.jax import JaxBackend, jax_backend
 from phasecast.sampling.backends.protocol import Minibatch
 from phasecast.sampling.traces import MOST_BINS, Trace, mcse
 
-pytestmark = pytest.mark.usefixtures("quick_compiler")
-
 
 def own():
     """What a user would write to bring a kernel of blackjax."""

@@ -22,8 +22,6 @@ from phasecast.core.errors import BadInput
 from phasecast.sampling import Fixed
 from phasecast.studies.coefficients.llc import LocalCoefficient
 
-pytestmark = pytest.mark.usefixtures("quick_compiler")
-
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(200, 4))
 Y = X @ np.arange(4.0) + RNG.normal(size=200)

@@ -232,6 +232,35 @@ def test_bad_models_and_data_are_bad_input():
         exact(Model(lambda w, y: -((y - w) ** 2), lambda w: -(w**2), jax.random.normal), np.full(20, np.nan), [1.0])
 
 
+GIBBS = {
+    "another shape": (lambda key, w, y, beta: jnp.zeros(3), r"returns shape \(3,\).*like those of init"),
+    "another tree": (lambda key, w, y, beta: {"w": w}, "returns another tree"),
+    "integers": (lambda key, w, y, beta: jnp.zeros(2, int), "not real"),
+    "nothing": (lambda key, w, y, beta: None, "returns another tree"),
+    "raises": (lambda key, w, y, beta: w["w"], r"the Gibbs update raised .*test_rlct_refusals.py, line"),
+    "exits": (lambda key, w, y, beta: exit(3), "the Gibbs update raised SystemExit"),
+    "if": (lambda key, w, y, beta: w if w[0] > 0 else -w, "the Gibbs update raised TracerBool"),
+}
+
+
+@pytest.mark.parametrize("name", GIBBS)
+def test_a_gibbs_update_that_does_not_return_parameters_is_one_line(name):
+    update, words = GIBBS[name]
+
+    def model(gibbs):
+        return Model(
+            lambda w, y: -((y - w[0]) ** 2) / 2,
+            lambda w: -(w**2).sum() / 2,
+            lambda key: jax.random.normal(key, (2,)),
+            gibbs=gibbs,
+        )
+
+    with pytest.raises(BadInput, match=words) as caught:
+        tempered(model(update), np.zeros(20), [1.0], draws=20)
+    assert "\n" not in str(caught.value)
+    model(lambda key, w, y, beta: w + 1.0).check(np.zeros(20))  # the control: parameters of the same form are taken
+
+
 def test_heavy_tails_are_proper_and_a_flat_direction_is_not():
     likelihood, draw = (lambda w, y: -((y - w[0]) ** 2)), (lambda key: jax.random.normal(key, (2,)))
     Model(likelihood, lambda w: -jax.numpy.log1p(w**2).sum(), draw).check(np.zeros(20))

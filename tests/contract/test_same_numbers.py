@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.usefixtures("full_optimisation")
+
 REFERENCE = Path(__file__).parents[1] / "reference"
 sys.path.insert(0, str(REFERENCE))
 

@@ -22,6 +22,8 @@ from phasecast.sampling import KERNELS, Kernel, Tuning, from_blackjax
 from phasecast.sampling.backends.jax import JaxBackend, jax_backend
 from phasecast.sampling.traces import mcse
 
+pytestmark = pytest.mark.usefixtures("full_optimisation")
+
 SCALES = np.array([1.0, 1.3, 1.6])
 HESSIAN = np.array([[1.0, 0.4, 0.2], [0.4, 0.8, -0.3], [0.2, -0.3, 0.6]])
 

@@ -16,6 +16,8 @@ from phasecast.online.order_parameters import OrderParameters, draw_weights
 from phasecast.online.sgd import load_data, simulate, simulate_data
 from phasecast.online.spectrum import Spectrum
 
+pytestmark = pytest.mark.usefixtures("full_optimisation")
+
 
 def deviation(students: int, teachers: int, inputs: int, seeds: int, order: int, runs=None):
     """The largest distance of the equations from SGD: relative, and in three standard errors plus 20/N of ε."""

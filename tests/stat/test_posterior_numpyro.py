@@ -16,8 +16,6 @@ numpyro = pytest.importorskip("numpyro")
 import numpyro.distributions as dist  # noqa: E402
 from numpyro.infer import MCMC, NUTS, util  # noqa: E402
 
-pytestmark = pytest.mark.usefixtures("quick_compiler")
-
 
 def factors(x, y):
     a = numpyro.sample("a", dist.Normal(0, 1).expand([2, 2]).to_event(2))

@@ -105,3 +105,20 @@ def test_what_diverges_is_printed_as_refused(command, order):
     assert found["value"] is None
     assert (found["estimate"][-1] > 1e-3) == (order == 2)
     assert "weights run away" in found["reasons"][0]
+
+
+def test_a_linear_student_on_my_rows_and_my_labels(command, command_json, tmp_path):
+    rng = np.random.default_rng(0)
+    rows = rng.exponential(size=(80, 3))
+    np.savez(tmp_path / "mine.npz", X=rows, y=rows[:, 0])
+    words = ("curve", "--data", tmp_path / "mine.npz", "--lr", 0.3, "--alphas", "1:20:3")
+    found = command_json(*words, "--simulate", 4, "--plot", tmp_path / "mine.svg")
+    again = online.curve_of(rows, rows[:, 0], lr=0.3, alphas=[1, 10.5, 20], sigma=0.01, simulate=4)
+    np.testing.assert_allclose(found["value"], again.eps)
+    assert found["simulation"]["orders"] == 4
+    assert (tmp_path / "mine.svg").exists()
+    assert command(*words, "--students", 3)[0] == 2
+    np.savez(tmp_path / "rows.npz", X=rows)
+    code, _, err = command("curve", "--data", tmp_path / "rows.npz", "--lr", 0.3, "--alphas", "1:20:3")
+    assert code == 2
+    assert "numpy.savez" in err

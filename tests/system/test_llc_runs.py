@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from phasecast.core.errors import BadInput
-from phasecast.core.user_weights import load_weights
 from phasecast.lab import find_recipe, run
 from phasecast.lab.spec import make_spec
+from phasecast.studies.coefficients.user_weights import load_weights
 
 OWN = """
 import jax.numpy as jnp
@@ -96,19 +96,17 @@ def test_weights_come_from_files_that_cannot_run_code(tmp_path):
             load_weights(tmp_path / name, like)
 
 
-def test_the_command_prints_one_object_and_bad_input_one_line(own):
-    def phasecast(*words):
-        return subprocess.run(
-            [sys.executable, "-m", "phasecast.cli", *words], capture_output=True, text=True, cwd=own, check=False
-        )
-
-    good = phasecast("llc", "own_llc:regression", "--gamma", "1", "--target", "0.1", "--json")
+def test_the_command_prints_one_object_and_bad_input_one_line(own, command):
+    words = ("llc", "own_llc:regression", "--gamma", "1", "--target", "0.1", "--json")
+    good = subprocess.run(
+        [sys.executable, "-m", "phasecast.cli", *words], capture_output=True, text=True, cwd=own, check=False
+    )
     assert good.returncode == 0
     found = json.loads(good.stdout)
     assert found["status"] == "ok"
     assert abs(found["value"] - 1.95) < 4 * found["error"]
     assert {"value_min", "value_var", "rhat", "ess", "stein", "curve", "gradients"} <= set(found)
-    bad = phasecast("llc", "own_llc:regression", "--sampler", "hcm")
-    assert bad.returncode == 2
-    assert bad.stdout == ""
-    assert len(bad.stderr.strip().splitlines()) == 1
+    code, out, complaint = command("llc", "own_llc:regression", "--sampler", "hcm")
+    assert code == 2
+    assert out == ""
+    assert len(complaint.strip().splitlines()) == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -197,26 +198,50 @@ LOSSES = {
 }
 
 
-@pytest.mark.parametrize("kind", LOSSES)
-def test_ordinary_losses_have_the_same_print_in_every_process_and_after_use(project, kind):
-    (project / "my_model.py").write_text(
-        f"import jax, numpy as np\nfrom phasecast import Problem\n{LOSSES[kind]}\n"
-        "def factory(): return Problem(loss, np.zeros(2))\n"
-    )
-    script = (
-        "from phasecast.lab import fingerprint; print(fingerprint.of_factory('my_model:factory'));"
-        "from phasecast.core.user_code import load_problem; p = load_problem('my_model:factory');"
-        "p.value(p.params + 1.0);"
-        "print(fingerprint.of_factory('my_model:factory'))"
-    )
-    seen = set()
-    for seed in (1, 2):
-        environment = {**os.environ, "PYTHONHASHSEED": str(seed)}
-        shown = subprocess.run(
-            [sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True
+PRINTS = """
+import json, sys
+from phasecast.core.user_code import load_problem
+from phasecast.lab import fingerprint
+prints = {}
+for name in sys.argv[1:]:
+    factory = f"{name}:factory"
+    prints[name] = [fingerprint.of_factory(factory)]
+    problem = load_problem(factory)
+    problem.value(problem.params + 1.0)
+    prints[name].append(fingerprint.of_factory(factory))
+print(json.dumps(prints))
+"""
+
+
+@pytest.fixture(scope="module")
+def prints(tmp_path_factory):
+    """By module, the prints of its loss in two processes with other hashes of strings, before and after its use."""
+    folder = tmp_path_factory.mktemp("losses")
+    names = {kind: f"loss_{number}" for number, kind in enumerate(LOSSES)}
+    for kind, name in names.items():
+        (folder / f"{name}.py").write_text(
+            f"import jax, numpy as np\nfrom phasecast import Problem\n{LOSSES[kind]}\n"
+            "def factory(): return Problem(loss, np.zeros(2))\n"
         )
-        seen |= set(shown.stdout.split())
-    assert len(seen) == 1
+    shown = [
+        subprocess.run(
+            [sys.executable, "-c", PRINTS, *list(names.values())[::order]],
+            env={**os.environ, "PYTHONHASHSEED": str(seed)},
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        for seed, order in ((1, 1), (2, -1))
+    ]
+    found = [json.loads(process.stdout) for process in shown]
+    return {kind: [one for process in found for one in process[name]] for kind, name in names.items()}
+
+
+@pytest.mark.parametrize("kind", LOSSES)
+def test_ordinary_losses_have_the_same_print_in_every_process_and_after_use(prints, kind):
+    assert len(prints[kind]) == 4
+    assert len(set(prints[kind])) == 1
 
 
 def test_values_that_differ_have_different_prints():

@@ -26,7 +26,7 @@ from phasecast.grokking.optimisers import OPTIMISERS, Step, optimiser
 from phasecast.grokking.training import CURVES, centred_loss, compiled_program, minibatches, performance
 from phasecast.models.modular import fourier_solution, modular_table, quadratic_network
 
-pytestmark = pytest.mark.bare
+pytestmark = [pytest.mark.bare, pytest.mark.usefixtures("full_optimisation")]
 
 
 def cayley(table):

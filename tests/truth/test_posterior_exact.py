@@ -11,7 +11,7 @@ from phasecast.posterior.exact_evidence import exact
 from phasecast.posterior.zoo.two_layer import two_layer
 from phasecast.sampling.traces import mcse
 
-pytestmark = [pytest.mark.usefixtures("quick_compiler"), pytest.mark.bare, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.bare, pytest.mark.timeout(1200)]
 BETAS = np.array([0.1, 0.2, 0.4])
 
 

@@ -19,8 +19,6 @@ from phasecast.coefficients.exact.quadratic_networks import generic_rank
 from phasecast.core.errors import BadInput, OutsideRegime
 from phasecast.models import fourier_solution, modular_table, quadratic_network
 
-pytestmark = pytest.mark.usefixtures("quick_compiler")
-
 
 def nonzero(rng: np.random.Generator, *shape: int) -> np.ndarray:
     """Random integers without zeros, which would be special points."""

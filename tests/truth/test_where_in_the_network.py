@@ -13,8 +13,6 @@ from phasecast.core.errors import BadInput
 from phasecast.sampling.backends.jax import jax_backend
 from phasecast.sampling.backends.selection import entries_that_move
 
-pytestmark = pytest.mark.usefixtures("quick_compiler")
-
 RNG = np.random.default_rng(0)
 CURVATURES = RNG.uniform(0.5, 2.0, (3, 4))
 PARAMS = {"a": RNG.normal(size=(3, 4)), "b": RNG.normal(size=5)}

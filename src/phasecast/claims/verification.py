@@ -115,11 +115,16 @@ def verify_all(
         RunTask(index, recipe.name, spec.model_dump(mode="json"), str(place.path))
         for index, (recipe, spec) in enumerate(unique.values())
     ]
-    outcomes = compute_tasks(tasks, f"claims ({len(claims)})", engine=engine, quiet=quiet)
     identities = list(unique)
+    outcomes = compute_tasks(tasks, identities, f"claims ({len(claims)})", engine=engine, quiet=quiet)
     errors = {identities[outcome.task.index]: outcome.error for outcome in outcomes if outcome.run is None}
     rows = [_stored(claim, Run(runs[name], place), errors.get(runs[name], "")) for name, claim in claims.items()]
     return [replace(row, seed=seed) for row in rows]
+
+
+def run_of(identity: str) -> str:
+    """The id of the run that checks a claim, in whatever store it is computed."""
+    return identify(*_experiment(find(identity), 0))
 
 
 def _experiment(claim: Claim, seed: int) -> tuple[Recipe, Spec]:

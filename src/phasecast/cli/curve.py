@@ -23,8 +23,10 @@ class Setting:
 
     students: Annotated[int, Parameter(help="hidden units K of the student")] = 2
     teachers: Annotated[int, Parameter(help="hidden units M of the teacher")] = 2
-    modes: Annotated[int | None, Parameter(help="distinct eigenvalues L of the input covariance")] = None
-    exponent: Annotated[float | None, Parameter(help="β: eigenvalues fall like l^−(1+β)")] = None
+    modes: Annotated[
+        int | None, Parameter(help="distinct eigenvalues L of the input covariance; needed without data")
+    ] = None
+    exponent: Annotated[float | None, Parameter(help="β: eigenvalues fall like l^−(1+β); needed without data")] = None
     lr: Annotated[float, Parameter(help="learning rate η")]
     sigma: Annotated[float, Parameter(help="standard deviation σ_J of the student's initial weights")] = 0.01
     inputs: Annotated[int | None, Parameter(help="inputs N, a multiple of the modes; defaults to the modes")] = None
@@ -40,7 +42,15 @@ def curve(
     setting: Setting,
     alphas: Annotated[str, Parameter(help="start:stop:count of the examples per input α")],
     spectrum_of: Annotated[
-        Path | None, Parameter(help="a .npy or .npz matrix, one example per row, instead of a power law")
+        Path | None,
+        Parameter(
+            help="a .npy or .npz matrix, one example per row: its spectrum instead of a power law, and nothing else of "
+            "it; inputs are Gaussian and the teacher is random"
+        ),
+    ] = None,
+    data: Annotated[
+        Path | None,
+        Parameter(help="a .npz file with rows (n, d) and labels (n,): a linear student on your data and your labels"),
     ] = None,
     options: Drawn = Drawn(),
 ) -> int:
@@ -50,10 +60,33 @@ def curve(
 
     grid = _grid(alphas)
     check_target(options.plot)
+    if data is not None:
+        refuse_with_data(setting, spectrum_of)
+        rows, labels = online.load_labelled(data)
+        used = {name: getattr(setting, name) for name in WITH_DATA}
+        measured = online.curve_of(rows, labels, alphas=grid, **used)
+        return emit_result(measured, options, figure=None if measured.status is Status.REFUSED else measured.figure)
     spectrum = None if spectrum_of is None else online.Spectrum.from_data(online.load_data(spectrum_of))
     prediction = online.curve(**dataclasses.asdict(setting), alphas=grid, spectrum=spectrum)
     refused = prediction.status is Status.REFUSED
     return emit_result(prediction, options, figure=None if refused else prediction.figure)
+
+
+WITH_DATA = ("lr", "sigma", "simulate", "seed")
+"""The options that apply to a linear student on the user's data."""
+
+
+def refuse_with_data(setting: Setting, spectrum_of: Path | None) -> None:
+    """Options that say nothing about a linear student on given rows are bad input, not ignored."""
+    from phasecast.core.errors import BadInput
+
+    given = [field.name for field in dataclasses.fields(setting) if getattr(setting, field.name) != field.default]
+    other = [name for name in given if name not in WITH_DATA] + ["spectrum-of"] * (spectrum_of is not None)
+    if other:
+        raise BadInput(
+            f"--{other[0]} does not apply to --data, whose student is linear",
+            f"use {', '.join('--' + name for name in WITH_DATA)} and --alphas",
+        )
 
 
 def _grid(text: str) -> np.ndarray:

@@ -20,6 +20,7 @@ import numpy as np
 from typing_extensions import TypeVar
 
 from phasecast.core import codec
+from phasecast.core.display import Displayed, pairs_html
 from phasecast.core.errors import BadInput, NewerVersion, OutsideRegime, Refused
 
 Value = Fraction | float | int | np.ndarray
@@ -50,8 +51,11 @@ class Verdict(StrEnum):
     NOT_COMPARABLE = "not comparable"
 
 
-class Result:
-    """What all results share: they print as a small table, equal by content, and turn into JSON and back."""
+class Result(Displayed):
+    """What all results share: they print as a small table, equal by content, and turn into JSON and back.
+
+    A notebook shows the same table with the status in colour and, where a result has ``figure()``, the figure below it.
+    """
 
     _kinds: ClassVar[dict[str, type[Result]]] = {}
 
@@ -119,6 +123,9 @@ class Result:
         rows = self._rows()
         width = max(len(label) for label, _ in rows)
         return "\n".join([self._title(), *(f"  {label:<{width}}  {text}" for label, text in rows)])
+
+    def _html_table(self) -> str:
+        return pairs_html(self._title(), self._rows())
 
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and self._tree() == other._tree()  # pyright: ignore[reportAttributeAccessIssue]

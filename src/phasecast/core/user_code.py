@@ -16,6 +16,7 @@ import importlib
 import importlib.util
 import sys
 import sysconfig
+import traceback
 from collections.abc import Iterator, Sequence
 from contextvars import ContextVar
 from importlib.machinery import ModuleSpec, SourceFileLoader
@@ -154,6 +155,13 @@ def is_installed(path: Path) -> bool:
     """Whether a file belongs to an installed package, the standard library, or phasecast itself."""
     resolved = path.resolve()
     return "site-packages" in resolved.parts or any(resolved.is_relative_to(home) for home in _homes())
+
+
+def own_line(error: BaseException) -> str:
+    """Where in the user's own code it happened: the last line outside of installed packages and of phasecast."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if frame.filename.endswith(".py") and not is_installed(Path(frame.filename))]
+    return f" ({Path(own[-1].filename).name}, line {own[-1].lineno})" if own else ""
 
 
 @functools.cache

@@ -10,10 +10,12 @@ import numpy as np
 
 from phasecast.core import codec
 from phasecast.core.results import Measurement, Status, show
+from phasecast.figures.style import styled
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+
+    from phasecast.figures.drawing import Drawing
 
 Curve: TypeAlias = "tuple[list[float], list[float]]"
 """δ and the margin there."""
@@ -137,12 +139,12 @@ class Threshold(Measurement[float]):
         end = "…" if high >= self.searched[1] * (1 - 1e-9) else f"{high:.5g}"
         return f"({low:.5g}, {end})"
 
-    def figure(self) -> Figure:
+    @styled
+    def figure(self) -> Drawing:
         """Left the bulk with its edge and outliers at one δ, right the margin over δ."""
-        from matplotlib.figure import Figure
+        from phasecast.figures.drawing import blank
 
-        figure = Figure(figsize=(8.0, 3.6), layout="constrained")
-        left, right = figure.subplots(1, 2)
+        figure, ((left, right),) = blank(1, 2, width=8.0, height=3.6)
         self._draw_spectrum(left)
         self._draw_margins(right)
         return figure

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import functools
 import io
 import re
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from phasecast.core.errors import BadInput
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+P = ParamSpec("P")
+Drawn = TypeVar("Drawn", bound="Figure")
 
 INK = "#1b2a3c"  # text and axes; on a page it follows the page's own ink
 
@@ -43,12 +48,24 @@ def style() -> Iterator[None]:
         yield
 
 
+def styled(make: Callable[P, Drawn]) -> Callable[P, Drawn]:
+    """A function or method that draws, in our style wherever it is called from."""
+
+    @functools.wraps(make)
+    def drawn(*args: P.args, **kwargs: P.kwargs) -> Drawn:
+        with style():
+            return make(*args, **kwargs)
+
+    return drawn
+
+
 def to_svg(figure: Figure, name: str) -> str:
     """A figure as SVG text, the same for the same figure."""
     import matplotlib as mpl
 
     file = io.StringIO()
-    with mpl.rc_context({**_STYLE, "svg.hashsalt": name}):
+    with mpl.rc_context({**_STYLE, "svg.hashsalt": name}), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing")  # names may be in any script
         figure.savefig(file, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
     return file.getvalue()
 

@@ -9,16 +9,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from phasecast.core.results import Status
+from phasecast.figures.style import styled
 from phasecast.forecasting.result import Forecast
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+
+    from phasecast.figures.drawing import Drawing
 
 HEADROOM = 1.6  # of the highest median or outcome: intervals that reach further leave the axes
 
 
-def fan(forecasts: Sequence[Forecast], outcome: float | None = None, until: float | None = None) -> Figure:
+@styled
+def fan(forecasts: Sequence[Forecast], outcome: float | None = None, until: float | None = None) -> Drawing:
     """Medians and intervals over the step at which they were made, with the outcome or the end of the training.
 
     Forecasts before step 0 are drawn at 0. An arrow is a lower bound, a hollow mark on the axis a refusal.

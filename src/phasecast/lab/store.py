@@ -13,6 +13,7 @@ import hashlib
 import json
 import os
 import re
+import secrets
 import shutil
 import time
 from collections.abc import Callable, Iterator
@@ -51,6 +52,8 @@ class Store:
             exists = self.path.exists()
         if exists and not self.path.is_dir():
             raise StoreError(f"the store {self.path} is a file", "give a folder with --store")
+        if not exists and not (above := next(path for path in self.path.parents if path.exists())).is_dir():
+            raise StoreError(f"there can be no store {self.path}: {above} is a file", "give a folder with --store")
         if os.path.lexists(self.path / MARKER):
             check_record(StoreRecord, read_json(self.path / MARKER), self.path / MARKER)
 
@@ -130,7 +133,7 @@ class Store:
             if not mine:
                 raise BadInput(f"{run} is being computed by another process", "stop it first")
             with disk_errors(folder.path):
-                gone = folder.path.with_name(f".{run}.{os.getpid()}.removed")
+                gone = folder.path.with_name(f".{run}.{os.getpid()}.{secrets.token_hex(4)}.removed")
                 folder.path.rename(gone)  # in one step, so that a killed removal leaves no partial run
                 for removed in [gone, *self.path.glob(".*.removed")]:
                     shutil.rmtree(removed, ignore_errors=True)
@@ -228,8 +231,13 @@ class RunFolder:
         return [event for event in events if isinstance(event, dict)]
 
     @contextlib.contextmanager
-    def lock(self, *, wait: bool = True, on_wait: Callable[[], None] | None = None) -> Iterator[bool]:
-        """Hold the lock of this run; yields False if another process holds it and ``wait`` is off."""
+    def lock(
+        self, *, wait: bool = True, create: bool = False, on_wait: Callable[[], None] | None = None
+    ) -> Iterator[bool]:
+        """Hold the lock of this run; yields False if another process holds it and ``wait`` is off.
+
+        With ``create`` the folder is made, also when another process removes it meanwhile.
+        """
         from filelock import FileLock, Timeout
 
         refuse_links(self.path / "lock", folder=False)
@@ -238,7 +246,12 @@ class RunFolder:
             announced = False
             while not lock.is_locked:
                 try:
+                    if create:
+                        self.path.mkdir(exist_ok=True)
                     lock.acquire(timeout=0)
+                except FileNotFoundError:
+                    if not create:
+                        raise StoreError(f"{self.path} was removed by another process", "start the run again") from None
                 except Timeout:
                     if not wait:
                         break

@@ -17,6 +17,7 @@ from phasecast.online.feature_scaling import (
     rotated_curve,
     rotated_floor,
 )
+from phasecast.online.labelled import LabelledCurve, curve_of
 from phasecast.online.linear import (
     general_curve,
     linear_curve,
@@ -37,13 +38,14 @@ from phasecast.online.plateau import (
     plateaus_of_draws,
 )
 from phasecast.online.plateau_length import PlateauLength, measured_length, plateau_length
-from phasecast.online.sgd import load_data, simulate, simulate_data
+from phasecast.online.sgd import load_data, load_labelled, simulate, simulate_data
 from phasecast.online.spectrum import ExponentFit, Spectrum
 
 __all__ = [
     "Curve",
     "CurveForecast",
     "ExponentFit",
+    "LabelledCurve",
     "OrderParameters",
     "Plateau",
     "PlateauLength",
@@ -51,6 +53,7 @@ __all__ = [
     "asymptotic_curve",
     "asymptotic_rates",
     "curve",
+    "curve_of",
     "decay_rates",
     "draw_weights",
     "equal_escape_time",
@@ -63,6 +66,7 @@ __all__ = [
     "integral_curve",
     "linear_curve",
     "load_data",
+    "load_labelled",
     "max_learning_rate",
     "mean_curve",
     "measured_length",

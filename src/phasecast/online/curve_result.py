@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,6 +14,9 @@ from phasecast.core.errors import BadInput
 from phasecast.core.results import Measurement, Status
 from phasecast.core.statistics import standard_error
 from phasecast.online.order_parameters import OrderParameters
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 def _empty() -> np.ndarray:
@@ -76,6 +79,13 @@ class Curve(Measurement[np.ndarray]):
         before, after = np.log(eps[at - 1] / level), np.log(level / eps[at])
         share = before / (before + after)
         return float(self.alpha[at - 1] + share * (self.alpha[at] - self.alpha[at - 1]))
+
+    def table(self) -> pd.DataFrame:
+        """One line per α: the generalisation error as ``estimate``, with its error."""
+        import pandas as pd
+
+        columns = {"estimate": np.asarray(self.estimate), "error": np.broadcast_to(self.error, self.alpha.shape)}
+        return pd.DataFrame(columns, index=pd.Index(self.alpha, name="alpha"))
 
     def plain(self) -> dict[str, Any]:
         return {**super().plain(), "alpha": codec.plain(self.alpha)}

@@ -134,15 +134,40 @@ def sgd_curve(spectrum: Spectrum, inputs: int, lr: float, sigma: float, alphas: 
     losses, project = secular(2 * step * (1 - step), roots * step, 1.0)  # 1 − the factor of each step
     u, start = project(roots * spectrum.eigenvalues), project(roots) * (1 + initial_variance(sigma))
     counted = np.rint(grid * inputs)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        # a negative factor is rounding: the step's second-moment matrix is positive
-        logs = np.log1p(-np.clip(losses, None, 1.0))
-        powers = np.where(counted[:, None] == 0, 1.0, np.exp(counted[:, None] * logs))
+    powers = _powers(losses, counted)
     return closed_curve(
         powers @ (start * u) / (2 * inputs),
         counted / inputs,
         {"form": f"discrete SGD, N = {inputs}", "stability limit": limit},
     )
+
+
+def gaussian_errors(
+    values: np.ndarray, start: np.ndarray, noise: float, lr: float, steps: np.ndarray, trained: int
+) -> np.ndarray:
+    """½E[r²] on fresh Gaussian rows after numbers of steps, for a target with any power per mode and noise.
+
+    ``values`` are the N eigenvalues, ``start`` is E[(J − B)²] in each of them. The recursion of :func:`sgd_curve` gains
+    η²/N·λ_k σ²; modes beyond the first ``trained`` rest and act as noise. See :mod:`phasecast.online.labelled`.
+    """
+    inputs = len(values)
+    rest = noise + float(values[trained:] @ start[trained:]) / inputs
+    learned = values[:trained]
+    step = lr / inputs * learned
+    losses, project = secular(2 * step * (1 - step), step, 1.0)
+    steady = project(lr * step * rest) / losses
+    powers = _powers(losses, steps)
+    with np.errstate(over="ignore", invalid="ignore"):
+        reached = steady + powers * (project(start[:trained]) - steady)
+        return (reached @ project(learned) / inputs + rest) / 2
+
+
+def _powers(losses: np.ndarray, counted: np.ndarray) -> np.ndarray:
+    """(1 − loss)^count of every loss, for every count."""
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        # a negative factor is rounding: the step's second-moment matrix is positive
+        logs = np.log1p(-np.clip(losses, None, 1.0))
+        return np.where(counted[:, None] == 0, 1.0, np.exp(counted[:, None] * logs))
 
 
 def secular(

@@ -16,9 +16,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from phasecast.core.errors import BadInput, whole_number
+from phasecast.figures.style import styled
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from phasecast.figures.drawing import Drawing
 
 FEWEST_TO_FIT = 8  # chosen, not derived: two eigenvalues beyond the shortest default range, ranks 2 to 6
 
@@ -169,7 +170,8 @@ class Spectrum:
         weights = 1 / np.sqrt(ranks)  # polyfit squares them
         return float(np.polyfit(np.log(ranks), np.log(self.eigenvalues[first - 1 : last]), 1, w=weights)[0])
 
-    def figure(self) -> Figure:
+    @styled
+    def figure(self) -> Drawing:
         """The eigenvalues over their rank on logarithmic axes, with the fitted power law dashed."""
         from phasecast.figures.drawing import COLOURS, blank, legend
 

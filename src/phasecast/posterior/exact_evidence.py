@@ -67,28 +67,44 @@ def exact(model: Model, data: PyTree, betas: Sequence[float] | np.ndarray) -> Ex
     if size not in NODES:
         raise BadInput(f"{size} parameters are too many for quadrature", "use one or two, or sample with tempered()")
     model.check(data)
-    fine, coarse = (_integrals(model, data, grid, size, every) for every in (1, 2))
+    t = np.linspace(-REACH, REACH, NODES[size])
+    nodes = SCALE * np.sinh(t)
+    prior, losses = _on_the_grid(model, data, nodes, size)
+    log_step = np.log(SCALE * np.cosh(t) * (t[1] - t[0]))
+    fine = _integrals(prior, losses, log_step, grid)
+    half = (slice(None, None, 2),) * size
+    coarse = _integrals(prior[half], losses[half], log_step[::2] + np.log(2), grid)
     error = np.max(np.abs(fine - coarse), axis=0)
     return Exact(grid, fine[0], fine[1], fine[2], error, name=f"{model.name}, exact")
 
 
-def _integrals(model: Model, data: PyTree, betas: np.ndarray, size: int, every: int) -> np.ndarray:
-    """Rows F, E[nL] and Var[nL] over β, from every first or second node."""
+def _on_the_grid(model: Model, data: PyTree, nodes: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
+    """Log prior and nL at all points of a grid with ``size`` axes, a slice at a time: rows × points may not fit."""
     import jax
     import jax.numpy as jnp
     from jax.flatten_util import ravel_pytree
 
-    t = np.linspace(-REACH, REACH, NODES[size])[::every]
-    w, log_step = SCALE * np.sinh(t), np.log(SCALE * np.cosh(t) * (t[1] - t[0]))
     with float64():
         summary = jax.tree.map(jnp.asarray, model.summary(data))
         unravel = ravel_pytree(model.init(jax.random.key(0)))[1]
-        points = (
-            jnp.asarray(w)[:, None] if size == 1 else jnp.stack(jnp.meshgrid(w, w, indexing="ij"), -1).reshape(-1, 2)
-        )
-        measure = log_step if size == 1 else np.add.outer(log_step, log_step).ravel()
-        prior = np.asarray(jax.vmap(lambda p: model.log_prior(unravel(p)))(points))
-        losses = np.asarray(jax.vmap(lambda p: model.total_loss(unravel(p), summary))(points))
+
+        @jax.jit
+        def evaluate(points: jax.Array) -> tuple[jax.Array, jax.Array]:
+            def at(point: jax.Array) -> tuple[jax.Array, jax.Array]:
+                params = unravel(point)
+                return model.log_prior(params), model.total_loss(params, summary)
+
+            return jax.vmap(at)(points)
+
+        slices = [nodes[:, None]] if size == 1 else [np.stack(np.broadcast_arrays(w, nodes), axis=-1) for w in nodes]
+        parts = [evaluate(jnp.asarray(points)) for points in slices]
+        prior, losses = (np.stack([np.asarray(part[k]) for part in parts]) for k in (0, 1))
+    return (prior[0], losses[0]) if size == 1 else (prior, losses)
+
+
+def _integrals(prior: np.ndarray, losses: np.ndarray, log_step: np.ndarray, betas: np.ndarray) -> np.ndarray:
+    """Rows F, E[nL] and Var[nL] over β."""
+    measure = log_step if losses.ndim == 1 else np.add.outer(log_step, log_step)
     rows = []
     for beta in betas:
         log_mass = prior + measure - beta * losses

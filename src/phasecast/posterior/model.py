@@ -17,6 +17,7 @@ import numpy as np
 
 from phasecast.core.errors import BadInput, UserCodeFailed
 from phasecast.core.types import Key, PyTree
+from phasecast.core.user_code import own_line
 
 if TYPE_CHECKING:
     import jax
@@ -122,8 +123,10 @@ class Model:
         return n
 
     def check(self, data: PyTree) -> None:
-        """Bad input if the log-likelihood is not one number per observation, or the prior is not proper."""
+        """Bad input if the log-likelihood is not one number per observation, the prior is not proper, or the Gibbs
+        update returns something else than parameters."""
         import jax
+        import jax.numpy as jnp
 
         from phasecast.core.precision import float64
 
@@ -144,6 +147,14 @@ class Model:
                     f"the log prior at a draw from the prior is {prior}", "return one finite number, shape ()"
                 )
             self._check_proper(params)
+            summary = _called("summarise", self.summary, data)
+            loss = _called("the loss", jax.eval_shape, lambda w: self.total_loss(w, summary), params)
+            if loss.shape != ():
+                raise BadInput(f"the loss has shape {loss.shape}", "return one number, nL")
+            if (gibbs := self.gibbs) is not None:
+                key, beta = jax.random.key(0), jnp.asarray(1.0)
+                moved = _called("the Gibbs update", jax.eval_shape, lambda w: gibbs(key, w, summary, beta), params)
+                _check_like(moved, params)
 
     def _check_proper(self, params: PyTree) -> None:
         """Bad input unless the prior falls faster than 1/r along every axis, as proper densities do."""
@@ -172,8 +183,23 @@ def _called(name: str, function: Callable[..., PyTree], *arguments: PyTree) -> P
         return function(*arguments)
     except BadInput:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         message = (str(error).strip() or "without a message").splitlines()[0]
         raise UserCodeFailed(
-            f"{name} raised {type(error).__name__}: {message}", "fix it, or the data passed to it"
+            f"{name} raised {type(error).__name__}: {message}{own_line(error)}", "fix it, or the data passed to it"
         ) from error
+
+
+def _check_like(moved: PyTree, params: PyTree) -> None:
+    """Bad input unless a Gibbs update returned real numbers in the form of the parameters."""
+    import jax
+
+    same = jax.tree.structure(moved) == jax.tree.structure(params)
+    pairs = zip(jax.tree.leaves(moved), jax.tree.leaves(params), strict=True) if same else ()
+    shapes = [(np.shape(new), np.shape(old)) for new, old in pairs]
+    if not same or any(new != old for new, old in shapes):
+        got = "another tree" if not same else next(f"shape {new}" for new, old in shapes if new != old)
+        expected = [np.shape(old) for old in jax.tree.leaves(params)]
+        raise BadInput(f"the Gibbs update returns {got}", f"return parameters like those of init, {expected}")
+    if not all(np.issubdtype(leaf.dtype, np.floating) for leaf in jax.tree.leaves(moved)):
+        raise BadInput("the Gibbs update returns numbers that are not real", "return parameters like those of init")

@@ -14,7 +14,6 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
-from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -30,7 +29,7 @@ from phasecast.posterior.phase import phase_of, phase_warnings
 from phasecast.posterior.rlct_policy import POLICY, RLCTPolicy
 from phasecast.posterior.rlct_result import RLCT
 from phasecast.posterior.tempered import Sampler, SamplingPlan, as_datasets, check_betas, tempered_until
-from phasecast.progress import show_latest
+from phasecast.progress import report_step, working
 from phasecast.sampling.traces import ess, mcse, rhat
 
 if TYPE_CHECKING:
@@ -98,11 +97,12 @@ def rlct(  # wide signature: documented API, the options of tempered and the met
         return losses.shape[-1] >= FEWEST and (late or _reached(losses, grid, inside, method, target))
 
     stops = None if target is None and seconds is None else enough
-    with show_latest(f"λ̂ of {model.name}", unit="steps") if progress else nullcontext() as watch:
+    with working(f"λ̂ of {model.name}", progress, unit="steps") as shown:
         tree = tempered_until(
             model, sets, grid, SamplingPlan(sampler, chains, swap, seed), (draws, warmup, _thin(draws)),
-            enough=stops, watch=watch,
+            enough=stops, watch=shown.update,
         )  # fmt: skip
+        report_step("judging the estimate")
     shape = local_shape(model, sets, tree, inside)
     return replace(judge_rlct(model, sets, tree, inside, method, time.monotonic() - begun, shape=shape), draws=tree)
 

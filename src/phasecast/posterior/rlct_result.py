@@ -11,10 +11,13 @@ import numpy as np
 from phasecast.core import codec
 from phasecast.core.errors import BadInput
 from phasecast.core.results import NOT_STORED, Measurement, Status, show
+from phasecast.figures.style import styled
 
 if TYPE_CHECKING:
+    import pandas as pd
     import xarray as xr
-    from matplotlib.figure import Figure
+
+    from phasecast.figures.drawing import Drawing
 
 COLUMNS = ("beta", "value", "error", "energy", "energy_error")
 
@@ -85,7 +88,14 @@ class RLCT(Measurement[float]):
             raise BadInput("this result was read without its draws", "use the one that rlct returned")
         return self.draws
 
-    def figure(self) -> Figure:
+    def table(self) -> pd.DataFrame:
+        """One line per β: β²Var_β[nL] and E_β[nL] with their errors, and whether it enters λ̂."""
+        import pandas as pd
+
+        return pd.DataFrame(self.curve, columns=list(COLUMNS)).assign(in_grid=self.in_grid).set_index(COLUMNS[0])
+
+    @styled
+    def figure(self) -> Drawing:
         """E_β[nL] over 1/β with the fitted line, and the local λ(β); hollow if λ̂ is refused."""
         from matplotlib.ticker import LogLocator, NullLocator
 

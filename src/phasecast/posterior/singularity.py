@@ -20,14 +20,17 @@ import numpy as np
 
 from phasecast.coefficients.exact.jacobian_rank import Rank, float_rank
 from phasecast.coefficients.small_problems.volume_scaling import volume_scaling
+from phasecast.core.display import Displayed, grid_html
 from phasecast.core.errors import BadInput
 from phasecast.core.precision import float64
 from phasecast.core.results import Measurement, Status, show
 from phasecast.core.types import Array, PyTree
+from phasecast.figures.style import styled
 
 if TYPE_CHECKING:
     import jax
-    from matplotlib.figure import Figure
+
+    from phasecast.figures.drawing import Drawing
 
 Layers = Sequence[tuple[Array, Array]]
 """(weight (out, in), bias (out,)) of every layer of a feedforward network, first layer first."""
@@ -217,7 +220,7 @@ def positive_curvatures(hessian: np.ndarray) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class Rescaling:
+class Rescaling(Displayed):
     """One function at several scales of a unit: measures of flatness and 2λ, arrays over ``scales``.
 
     ``entropy`` (tolerance, scale) is that of eq. (7); it depends on the scale and, because d' < d, on the tolerance.
@@ -237,7 +240,16 @@ class Rescaling:
             ["one function at several scales of a unit", "  scale  log det  effective parameters 2λ", *lines]
         )
 
-    def figure(self) -> Figure:
+    def _html_table(self) -> str:
+        rows = [
+            (f"{scale:g}", f"{flat:.3f}", show(one.estimate, one.error), str(one.status))
+            for scale, flat, one in zip(self.scales, self.log_determinant, self.effective, strict=True)
+        ]
+        columns = ("scale", "log det", "effective parameters 2λ", "status")
+        return grid_html("one function at several scales of a unit", columns, rows)
+
+    @styled
+    def figure(self) -> Drawing:
         """Flatness by determinant and by entropy over the scale, beside 2λ by volume and by rank."""
         from phasecast.figures.drawing import COLOURS, blank
 

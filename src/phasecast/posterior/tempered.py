@@ -18,7 +18,7 @@ from phasecast.core.errors import BadInput, unknown, whole_number
 from phasecast.core.precision import float64
 from phasecast.core.types import PyTree
 from phasecast.posterior.model import Model
-from phasecast.progress import Metric
+from phasecast.progress import Metric, report_step, shows_progress
 from phasecast.sampling.tempering import (
     Beginning,
     Lengths,
@@ -66,6 +66,7 @@ class SamplingPlan(NamedTuple):
     lengths: Lengths = Lengths(0, 0, 0, 0)
 
 
+@shows_progress("tempered posteriors")
 def tempered(  # wide signature: documented API, the options of one sampler run
     model: Model,
     data: PyTree,
@@ -79,6 +80,7 @@ def tempered(  # wide signature: documented API, the options of one sampler run
     swap: bool = True,
     pointwise: bool = False,
     seed: int = 0,
+    progress: bool = True,
 ) -> xr.DataTree:
     """Tempered posteriors as a DataTree with dimensions (dataset, beta, chain, draw).
 
@@ -91,6 +93,7 @@ def tempered(  # wide signature: documented API, the options of one sampler run
     draws, warmup: steps per chain that are stored, and discarded steps before them.
     thin: steps between stored parameters; nL is stored at every step.
     swap: whether neighbours in β exchange parameters.
+    progress: show a line on stderr where it takes longer than two seconds.
     pointwise: also store the log-likelihood of every observation at β = 1, at every ``thin``-th step.
 
     Group ``sample_stats`` has nL in float64, the share of divergent steps, mean acceptance, the share of accepted
@@ -139,6 +142,7 @@ def tempered_until(
     with float64():
         parts = []
         for first, group in _groups(sets, kind):
+            report_step(f"{kind} on {len(group)} of {len(sets)} data sets, {len(grid)} temperatures", first, len(sets))
             parts.append(_sample(model, group, grid, plan, first, enough if not parts else None, watch))
             done = parts[0][0]["nL"].shape[-1] // thin
             plan = plan._replace(lengths=lengths._replace(recorded=done))
@@ -387,7 +391,7 @@ def _slope() -> Any:
 def _joined(parts: list[PyTree]) -> PyTree:
     import jax
 
-    return jax.tree.map(lambda *leaves: np.concatenate(leaves), *parts)
+    return jax.tree.map(lambda *leaves: np.ascontiguousarray(np.concatenate(leaves)), *parts)
 
 
 def _pointwise(model: Model, sets: list[PyTree], params: PyTree, betas: np.ndarray) -> np.ndarray:

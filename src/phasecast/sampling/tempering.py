@@ -97,6 +97,10 @@ class Beginning(NamedTuple):
     best: jax.Array
 
 
+QUICKLY = {"xla_backend_optimization_level": 1}
+"""LLVM's third level compiles NUTS for three times as long, and what it makes is no faster."""
+
+
 @functools.cache
 def compiled_start() -> Any:
     """``(model, run, keys, best, summaries, betas)`` to the :class:`Beginning` on each data set, compiled."""
@@ -121,7 +125,7 @@ def compiled_walk() -> Any:
     """
     import jax
 
-    return jax.jit(_all_sets, static_argnums=(0, 1))
+    return jax.jit(_all_sets, static_argnums=(0, 1), compiler_options=QUICKLY)
 
 
 def _all_sets(  # wide signature: what jit traces, after what it compiles for

@@ -104,6 +104,41 @@ def batch_error(means: np.ndarray, batches: int = 10) -> float:
     return float(wider * spread.std(ddof=1) / np.sqrt(batches))
 
 
+def slow_error(means: np.ndarray, times: float, batches: int = 5) -> float:
+    """The standard error of the mean of a series (steps, chains) that is only so many autocorrelation times τ long.
+
+    Batches shorter than τ are alike, so their spread shows too little of the variance of the mean. For an exponential
+    autocorrelation exp(−2|t|/τ) both are known, and so are the degrees of freedom ν = (tr AΣ)²/tr(AΣAΣ) of that spread
+    (Satterthwaite), with Σ the covariance of the batch means and A what takes their mean away. The error is scaled by
+    the ratio, and by Student's t with ν as in :func:`batch_error`.
+    """
+    from scipy.stats import norm, t
+
+    if len(means) < batches:
+        return float("inf")
+    whole = len(means) // batches * batches
+    spread = means[-whole:].mean(axis=1).reshape(batches, -1).mean(axis=1)
+    away = np.eye(batches) - 1 / batches
+    centred = away @ _batch_covariance(times / batches, batches)
+    shown, freedom = np.trace(centred) / (batches - 1), np.trace(centred) ** 2 / np.trace(centred @ centred)
+    wider = t.ppf(norm.cdf(2), freedom) / 2
+    return float(wider * spread.std(ddof=1) * np.sqrt(mean_variance(times) / shown))
+
+
+def mean_variance(times: float) -> float:
+    """Var(mean)/Var of a series with autocorrelation exp(−2|t|/τ), over so many τ: 1/times for long ones, at most 1."""
+    length = 2 * times
+    return 2 / length * (1 + np.expm1(-length) / length) if length > 1e-4 else 1.0 - length / 3
+
+
+def _batch_covariance(times: float, batches: int) -> np.ndarray:
+    """The covariance of neighbouring batch means, each over so many τ, of the series in :func:`mean_variance`."""
+    length = 2 * times
+    apart = np.abs(np.subtract.outer(np.arange(batches), np.arange(batches)))
+    between = (np.expm1(-length) / length) ** 2 * np.exp(-length * (apart - 1.0))
+    return np.where(apart == 0, mean_variance(times), between)
+
+
 def ess(draws: np.ndarray) -> float:
     """The effective number of independent draws in a series (steps, chains)."""
     if len(draws) < FEWEST_DRAWS or np.ptp(draws) == 0:

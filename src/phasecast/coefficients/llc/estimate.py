@@ -26,7 +26,7 @@ from phasecast.coefficients.llc.fixed_step import bias, proceed_fixed
 from phasecast.coefficients.llc.judge import Judgement, judge_bias, judge_budget, judge_levels
 from phasecast.coefficients.llc.level import UNKNOWN, Level, LevelPhase
 from phasecast.coefficients.llc.options import LLCOptions
-from phasecast.coefficients.llc.plan import Plan, localisation, plan_for
+from phasecast.coefficients.llc.plan import Plan, check_chains, localisation, plan_for
 from phasecast.coefficients.llc.policy import POLICY, LLCPolicy
 from phasecast.coefficients.llc.problems import Sampled, TorchProblem, as_problem, on_backend
 from phasecast.coefficients.llc.report import LLCProgress, ProgressOption, reporting
@@ -142,6 +142,7 @@ class Estimator:
                 self.plan = replace(self.plan, start=start)
             if self.plan.batch is not None:
                 self.backend = self.backend.minibatched(self.plan.batch)
+        check_chains(self.plan.chains, self.backend)
         if state is not None:
             self._gap, self._descent_gradients = float(state["gap"]), float(state["descent_gradients"])
             self._begun -= float(state["seconds"])
@@ -327,7 +328,7 @@ class Estimator:
             if main.tuning.gamma != plan.gamma:
                 notes.append(f"sampling ended at γ = {main.tuning.gamma:.3g}, before γ = {plan.gamma:.3g}")
         if plan.batch is not None:
-            diagnostics |= {"batch": plan.batch, "bias_bound": last.heating}
+            diagnostics |= {"batch": plan.batch, "bias_bound": last.heating, "bias": last.share * last.heating}
         verdict = judge_levels(plan, judged, value, error, gap)
         cause = self._ended_by or f"the budget of {plan.budget:.3g} gradients"
         budget = judge_budget(plan, last, last.scale, error, cause)

@@ -74,9 +74,12 @@ def judge_budget(plan: Plan, last: Level, scale: float, error: float, cause: str
     if last.phase in (LevelPhase.SPENT, LevelPhase.COLD):
         cold = last.phase is LevelPhase.COLD
         still_warm = ", while the chains were still warming up: the error holds how far they moved last" if cold else ""
-        reason = f"{cause} ended sampling at an error of {error:.2g}{still_warm}"
+        few = last.times < policy.few_times and not cold
+        only = f", after {last.times:.1f} autocorrelation times of the loss" if few else ""
+        reason = f"{cause} ended sampling at an error of {error:.2g}{still_warm}{only}"
         close = error <= policy.unfinished_error * plan.target * scale
-        enough = last.provisional is not None if cold else last.steps >= policy.unfinished_steps
+        long = last.steps >= policy.unfinished_steps and last.times >= policy.fewest_times
+        enough = last.provisional is not None if cold else long
         (verdict.warnings if close and enough else verdict.refusals).append(reason)
     return verdict
 
@@ -106,7 +109,7 @@ def _judge_stein(plan: Plan, last: Level, verdict: Judgement) -> None:
     """Stein's identity: nβ E[u·∇L] + γ E|u|² is d for the target."""
     policy = plan.policy
     stein, error = last.stein
-    stein -= 2 * policy.heated_share * last.heating  # what noisy gradients add to it
+    stein -= 2 * last.heating  # what noisy gradients add to it, in directions of the loss and of γ alike
     error = math.hypot(error, 2 * policy.heated_width * last.heating)
     z = stein / error if error else 0.0
     if abs(z) > policy.large_stein and abs(stein) > policy.small_stein * last.size:

@@ -9,38 +9,33 @@ long as the softest direction needs: a quarter of its period, from the widest sp
 Unadjusted Langevin dynamics follows the largest curvature where the chains are, until radius, loss and Stein's identity
 stand still, then keeps its step.
 
-On minibatches the gradient has noise of covariance C, which heats: each step ε adds ε²C to the momentum, and friction f
-takes it away, so the temperature in a direction is 1 + (ε²C/2) coth(fε) instead of 1. λ̂ gets half of that from each
-direction, times the share nβh/(nβh + γ) of the loss in its energy. So the bias is at most (ε²/4) coth(fε) tr C, and not
-much less, because rows disagree most where they are curved; tr C is measured from pairs of minibatches. On a trained
-MLP the bias was 0.61 to 0.77 of that bound for batches of 32 and 128 rows and steps over a factor of four, while it was
-itself 6% to 300% of λ̂; in linear regression it is all of it. So 0.75 of the bound is taken off, a fifth of it stays in
-the error, and the step is short enough for that to be small.
+On minibatches the noise of the gradients heats the chains; :mod:`~phasecast.coefficients.llc.noise` says by how much.
+
+The loss of such chains forgets itself within τ = 2.5/√γ. In a direction that γ alone holds, critically damped, the
+offset u has the autocorrelation (1 + t) exp(−t) with t in 1/√γ, its square that of the loss, and the sum of it over all
+times is 2∫(1 + t)² exp(−2t) dt = 2.5; in stiffer directions it is less. So the error of chains of a few τ is known
+beforehand: Var(nβL) is at most λ̂ in a bowl, and λ̂ where the loss is singular. Their own spread may not yet show it.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TypeAlias
 
 import numpy as np
 
+from phasecast.coefficients.llc.noise import Slope, batch_gradient, fitting_shrink, heated, heating, measure_noise
 from phasecast.coefficients.llc.plan import Plan
 from phasecast.coefficients.llc.policy import POLICY, LLCPolicy
 from phasecast.sampling.backends.protocol import Backend, stream
 from phasecast.sampling.kernels.kernel import Array, Kernel, RandomKey, State, Tuning
-from phasecast.sampling.traces import Trace, batch_error, drift, mcse, rhat
+from phasecast.sampling.traces import Trace, batch_error, drift, mcse, mean_variance, rhat, slow_error
 
 OBSERVED = ("loss", "radius", "pull")
 
 UNKNOWN = -1.0
 """A gap that was not measured yet, as it is stored."""
-
-Slope: TypeAlias = Callable[[np.ndarray], np.ndarray]
-"""∇(nβL) at offsets (chains, size)."""
 
 
 class LevelPhase(StrEnum):
@@ -137,9 +132,11 @@ class WarmUp:
 class Level:
     """Chains at one γ.
 
-    ``next_look`` is the number of steps after which the error of λ̂ is looked at, ``noise`` the trace of the covariance
-    of the gradient on minibatches and ``loss_noise`` the variance of their losses, from so many ``noise_looks``, and
-    ``gap`` by how much descent from w* lowers nβL, or :data:`UNKNOWN`.
+    ``next_look`` is the number of steps after which the error of λ̂ is looked at, ``noise`` the trace of the
+    covariance of the gradient on minibatches and ``loss_noise`` the variance of their losses, from so many
+    ``noise_looks``, ``share`` ± ``share_width`` how much of it heats the loss, from so many ``share_looks``,
+    ``gap`` by how much descent from w* lowers nβL, or :data:`UNKNOWN`, and ``slowest`` the longest autocorrelation
+    time of the loss, or 0 if it is unknown.
     """
 
     tuning: Tuning
@@ -156,7 +153,11 @@ class Level:
     noise: float = 0.0
     loss_noise: float = 0.0
     noise_looks: int = 0
+    share: float = POLICY.heated_share
+    share_width: float = 1 - POLICY.heated_share
+    share_looks: int = 0
     gap: float = UNKNOWN
+    slowest: float = 0.0
 
     @property
     def chains(self) -> int:
@@ -180,7 +181,8 @@ class Level:
     def restart(self, policy: LLCPolicy) -> None:
         """Forget what was observed; of the noise, what was measured so far counts as one look."""
         self.record = Record.empty(self.chains)
-        self.next_look, self.noise_looks = policy.fewest_steps, min(1, self.noise_looks)
+        self.next_look = policy.fewest_steps
+        self.noise_looks, self.share_looks = min(1, self.noise_looks), min(1, self.share_looks)
 
     def hand_over(self) -> State:
         """Where the chains are and what tuned them, for a start at another w*."""
@@ -209,21 +211,38 @@ class Level:
     @property
     def value(self) -> float:
         """nβ E[L − L*], less what the noise of minibatches adds to it."""
-        return self.tuning.nbeta * self.record.loss.mean - POLICY.heated_share * self.heating
+        return self.tuning.nbeta * self.record.loss.mean - self.share * self.heating
 
     @property
     def error(self) -> float:
-        """Its standard error; for chains without a test, which are short, at least that of a few long batches.
+        """Its standard error, with what is uncertain of the noise of minibatches.
 
-        Chains that ended before they had the windows that they need did not see their slow directions move.
+        For chains without a test, which are short, it is at least that of a few long batches, and once they are warm at
+        least what chains of so few autocorrelation times have. Where time ended them, it holds how far they drifted.
         """
-        errors, unseen = [self.record.loss.error], 1.0
+        errors = [self.record.loss.error]
         if not self.adjusted:
             errors += [batch_error(self.record.loss.means, batches) for batches in (10, 5)]
-        if self.phase is LevelPhase.SPENT and not self.adjusted and self.steps:
-            window = POLICY.langevin_window / math.sqrt(self.tuning.gamma)
-            unseen = math.sqrt(max(1.0, POLICY.last_windows * window / (self.steps * self.tuning.step_size)))
-        return math.hypot(self.tuning.nbeta * max(errors) * unseen, POLICY.heated_width * self.heating)
+        error = self.tuning.nbeta * max(errors)
+        if self.slowest and self.warmed_up and self.steps:
+            error = self._error_of_few_times if math.isinf(error) else max(error, self._error_of_few_times)
+            if self.phase is LevelPhase.SPENT and len(self.record.loss.means) > 1:
+                moved, _ = drift(self.record.loss.means)  # of pure noise it is two errors
+                beyond = max(0.0, (self.tuning.nbeta * moved) ** 2 - 4 * error**2)
+                error = math.hypot(error, math.sqrt(beyond))
+        return math.hypot(error, math.hypot(POLICY.heated_width, self.share_width) * self.heating)
+
+    @property
+    def _error_of_few_times(self) -> float:
+        """From the spread of batches, corrected for their correlation, or from theory, whichever is less."""
+        of_spread = self.tuning.nbeta * slow_error(self.record.loss.means, self.times)
+        of_batches = self.tuning.nbeta**2 * self.loss_noise / self.steps
+        return min(of_spread, math.sqrt((self.scale * mean_variance(self.times) + of_batches) / self.chains))
+
+    @property
+    def times(self) -> float:
+        """How many autocorrelation times of the loss each chain is long; infinite where they are not known."""
+        return self.steps * self.tuning.step_size / self.slowest if self.slowest else math.inf
 
     @property
     def provisional(self) -> tuple[float, float] | None:
@@ -231,7 +250,9 @@ class Level:
         if len(self.warm_up.windows) < 2:
             return None
         (before, *_), (last, error, *_) = self.warm_up.windows[-2:]
-        return last, math.hypot(error, last - before)
+        times = POLICY.langevin_window / POLICY.slowest_time  # a window is shorter than what the loss remembers
+        of_theory = math.sqrt((abs(last) + max(0.0, self.gap)) * mean_variance(times) / self.chains)
+        return last, math.hypot(max(error, of_theory), last - before)
 
     @property
     def scale(self) -> float:
@@ -241,10 +262,7 @@ class Level:
     @property
     def heating(self) -> float:
         """The most that the noise of minibatches adds to λ̂."""
-        if not self.noise_looks:
-            return 0.0
-        step, friction = self.tuning.step_size, self.tuning.friction
-        return step**2 / 4 / math.tanh(friction * step) * self.noise
+        return heating(self.tuning, self.noise) if self.noise_looks else 0.0
 
     @property
     def variance(self) -> float:
@@ -273,6 +291,8 @@ def start(backend: Backend, plan: Plan, offsets: Array, tuning: Tuning, key: Ran
     """A level at ``tuning.gamma`` from these offsets."""
     chains, policy = len(offsets), plan.policy
     level = Level(tuning, {}, backend.size, plan.kernel.adjusted, Record.empty(chains), next_look=policy.fewest_steps)
+    if not plan.kernel.adjusted:
+        level.slowest = policy.slowest_time / math.sqrt(tuning.gamma)
     level.curvature.direction = np.asarray(backend.normal(stream(backend, key, "curvature"), chains))
     if plan.start is not None and plan.batch is not None:
         level.take_over(plan.start)
@@ -359,12 +379,12 @@ def _advance_langevin(backend: Backend, plan: Plan, level: Level, key: RandomKey
     warm_up.time += steps * level.tuning.step_size
     window = policy.langevin_window / math.sqrt(level.tuning.gamma)
     if plan.batch is not None:
-        _measure_noise(backend, plan, level, key)
+        measure_noise(backend, plan, level, key)
     if level.phase is LevelPhase.WARM_UP:
         _follow_curvature(backend, plan, level, level.state["position"], policy.curvature_updates, key)
         level.tuning = _tuned(level, plan)
         over = warm_up.time >= window
-        hot = level.gap != UNKNOWN and _heated(plan, level) > (1.0 if over else policy.far_too_hot)
+        hot = level.gap != UNKNOWN and heated(plan, level) > (1.0 if over else policy.far_too_hot)
         if hot and level.steps >= policy.fewest_window_steps and warm_up.shrink > policy.smallest_shrink:
             _change_step(plan, level)
             warm_up.time, warm_up.cool = 0.0, 0
@@ -381,7 +401,7 @@ def _advance_langevin(backend: Backend, plan: Plan, level: Level, key: RandomKey
             if still:
                 level.phase, level.next_look = LevelPhase.SAMPLING, 0  # what the last window observed counts
             else:
-                if plan.batch is not None and _heated(plan, level) < policy.needlessly_cool:
+                if plan.batch is not None and heated(plan, level) < policy.needlessly_cool:
                     _change_step(plan, level)
                 level.restart(policy)
         return
@@ -407,38 +427,9 @@ def _stands_still(level: Level, policy: LLCPolicy) -> bool:
     )
 
 
-def _heated(plan: Plan, level: Level) -> float:
-    """What the noise of minibatches adds to λ̂, over the most that it may add."""
-    most = plan.policy.heated_targets * plan.target * max(level.scale, math.sqrt(max(0.0, level.variance)))
-    return level.heating / max(most, 1e-300)
-
-
 def _change_step(plan: Plan, level: Level) -> None:
-    """Make the step shorter, or longer again, so that noise adds a little less to λ̂ than it may."""
-    policy, warm_up = plan.policy, level.warm_up
-    factor = min(4.0, max(0.25, policy.wanted_heat / max(_heated(plan, level), 1e-300)))
-    warm_up.shrink = min(1.0, max(policy.smallest_shrink, warm_up.shrink * factor))
+    level.warm_up.shrink = fitting_shrink(plan, level)
     level.tuning = _tuned(level, plan)
-
-
-def _measure_noise(backend: Backend, plan: Plan, level: Level, key: RandomKey) -> None:
-    """tr C from pairs of minibatches where the chains are, averaged over a window of warm-up and while sampling."""
-    position, looks = backend.array(np.asarray(level.state["position"])), level.noise_looks
-    names = ("noise", level.chunks)
-    one, other = (
-        backend.init(plan.kernel, position, level.tuning, stream(backend, key, *names, number)) for number in range(2)
-    )
-    apart = np.asarray(one["gradient"], dtype=float) - np.asarray(other["gradient"], dtype=float)
-    losses = np.asarray(one["loss"], dtype=float) - np.asarray(other["loss"], dtype=float)
-    level.noise = (level.noise * looks + float(np.mean(np.sum(apart**2, axis=1))) / 2) / (looks + 1)
-    level.loss_noise = (level.loss_noise * looks + float(np.mean(losses**2)) / 2) / (looks + 1)
-    level.noise_looks += 1
-    level.gradients += 2 * level.chains
-
-
-def _gradient(backend: Backend, plan: Plan, level: Level, offsets: Array, key: RandomKey) -> np.ndarray:
-    """∇U on the minibatch of a key."""
-    return np.asarray(backend.init(plan.kernel, backend.array(np.asarray(offsets)), level.tuning, key)["gradient"])
 
 
 def _follow_curvature(backend: Backend, plan: Plan, level: Level, offsets: Array, looks: int, key: RandomKey) -> None:
@@ -448,7 +439,7 @@ def _follow_curvature(backend: Backend, plan: Plan, level: Level, offsets: Array
     def slope(offsets: np.ndarray) -> np.ndarray:
         if plan.batch is None:
             return nbeta * backend.evaluate(offsets)[1]
-        return _gradient(backend, plan, level, offsets, one_batch) - gamma * offsets
+        return batch_gradient(backend, plan, level, offsets, one_batch) - gamma * offsets
 
     before = level.curvature.largest
     spent = level.curvature.follow(slope, offsets, gamma, looks, policy.difference_share)

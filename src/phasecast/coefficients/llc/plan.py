@@ -8,9 +8,12 @@ import numpy as np
 
 from phasecast.coefficients.llc.options import LLCOptions
 from phasecast.coefficients.llc.policy import LLCPolicy
+from phasecast.core.bounds import check_memory
 from phasecast.sampling import KERNELS, Fixed, Kernel
 from phasecast.sampling.backends.protocol import Backend
 from phasecast.sampling.kernels.kernel import State
+
+ARRAYS = 12  # per chain: position, slope, momentum, and what a step and its record hold beside them; chosen
 
 
 @dataclass(frozen=True)
@@ -39,6 +42,14 @@ class Plan:
         return {"chains": self.chains, "target": self.target, "budget": self.budget, "kernel": self.kernel.name}
 
 
+def check_chains(chains: int, backend: Backend) -> None:
+    """Refuse chains that do not fit into memory, before they are allocated."""
+    numbers = chains * (ARRAYS * backend.size + (backend.rows or 0))
+    check_memory(
+        numbers * (8.0 if backend.double else 4.0), f"{chains} chains of {backend.size} parameters", "use fewer chains"
+    )
+
+
 def localisation(centre: np.ndarray, radius: float) -> float | None:
     """γ = d / (r²|w*|²), at which a flat loss would put the chains at r|w*| from w*; None where w* = 0 has no scale."""
     square = float(centre @ centre)
@@ -54,10 +65,12 @@ def plan_for(backend: Backend, options: LLCOptions, nbeta: float, terms: int, po
         gamma = options.gamma
     size, kernel = backend.size, options.method
     assert not isinstance(kernel, Fixed)
-    work = size * terms
+    work = backend.model_size * terms  # of a gradient, however few parameters move
     batched = kernel is None and work > policy.largest_full_work and gamma is not None and backend.separable
     if kernel is None:
-        small = size <= policy.largest_adjusted and work <= policy.cheap_work and not batched
+        local = options.gamma is None and gamma is not None
+        most = policy.largest_adjusted_nearby if local else policy.largest_adjusted
+        small = size <= most and work <= policy.cheap_work and not batched
         kernel = KERNELS["hmc" if small else "langevin"]()
     if kernel.adjusted:
         affordable = policy.adjusted_work / (size * max(terms, 10))
@@ -78,13 +91,20 @@ def plan_for(backend: Backend, options: LLCOptions, nbeta: float, terms: int, po
         kernel,
         policy,
         neighbourhood=options.gamma is None and gamma is not None,
-        batch=_batch_rows(backend, terms, policy) if batched else None,
+        batch=_batch_rows(backend, terms, nbeta, policy) if batched else None,
         chunk=policy.long_chunk if work <= policy.large_work or batched else policy.short_chunk,
     )
 
 
-def _batch_rows(backend: Backend, terms: int, policy: LLCPolicy) -> int:
-    """As many rows as make a gradient cheap."""
+def _batch_rows(backend: Backend, terms: int, nbeta: float, policy: LLCPolicy) -> int:
+    """As many rows as make a gradient cheap, and no more than its noise calls for.
+
+    Noise that may add the share h of λ̂ allows steps with which a window of time 2/√γ takes nβR/(2h) terms, however they
+    are split into batches, where R = tr(nβH)/(2γλ̂), about 7 for a transformer; without noise it takes some 100 steps.
+    So with h = 0.1 batches of more than about nβ/3 terms make steps dearer, not longer.
+    """
     rows = backend.rows or 1
     terms_per_row = max(1.0, terms / rows)
-    return int(min(rows, max(policy.fewest_rows, policy.cheap_gradient / (backend.size * terms_per_row))))
+    cheap = policy.cheap_gradient / (backend.model_size * terms_per_row)
+    quiet = policy.quiet_batch * nbeta / terms_per_row
+    return int(min(rows, max(policy.fewest_rows, min(cheap, quiet))))

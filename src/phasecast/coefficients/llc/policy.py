@@ -14,11 +14,16 @@ from phasecast.core.policy import Policy, rule
 
 @dataclass(frozen=True)
 class LLCPolicy(Policy):
-    """The rules of :func:`phasecast.llc`; "work" is parameters × rows of one gradient."""
+    """The rules of :func:`phasecast.llc`; "work" is parameters × rows of a gradient."""
 
     # which sampler, and how much of it
     largest_adjusted: int = rule(
         1000, "parameters up to which steps are Metropolis-adjusted; above, λ̂ is so large that its noise is small"
+    )
+    largest_adjusted_nearby: int = rule(
+        100,
+        "the same where γ follows from the neighbourhood of trained weights: the least number of adjusted steps gives "
+        "0.5% in 30 s where 5% takes 1 to 4 s; 40 of 40 calls of benchmarks/llc_small_nets.py held",
     )
     cheap_work: float = rule(5e5, "chosen: above, long adjusted trajectories cost more than the bias they remove")
     largest_full_work: float = rule(5e8, "chosen: above, a gradient of all rows takes more than about 0.1 s on a core")
@@ -43,6 +48,7 @@ class LLCPolicy(Policy):
     coldness: float = rule(1e4, "a temperature of 10⁻⁴ adds 10⁻⁴ λ̂ to the lowest loss")
 
     fewest_rows: int = rule(16, "chosen: smallest minibatch")
+    quiet_batch: float = rule(0.5, "terms of a minibatch over nβ beyond which less noise hardly helps; see plan.py")
     cheap_gradient: float = rule(2e8, "chosen: work of a gradient on a minibatch, about 0.05 s on a core")
 
     # one level: chains at one γ
@@ -67,14 +73,16 @@ class LLCPolicy(Policy):
     long_chunk: int = rule(50, "chosen: Langevin steps between looks later")
     short_chunk_gradients: int = rule(200, "chosen: gradients per chain during which chunks are short")
     first_windows: int = rule(3, "chosen: two windows to compare after one to leave the start")
-    heated_share: float = rule(0.75, "0.61 to 1.04 of its bound was the bias of noisy gradients; see level.py")
-    heated_width: float = rule(0.2, "what is left uncertain of that share: it is between 0.5 and 1 in theory")
-    heated_targets: float = rule(3.0, "the uncertain fifth of a bound of 3 targets is 0.6 of the target")
+    heated_share: float = rule(0.75, "share of noise that heats the loss before it is measured: 0.6 to 1 were seen")
+    heated_width: float = rule(0.15, "chosen: uncertainty of heating from noise that is known to a tenth, curved paths")
+    share_every: int = rule(4, "chosen: looks at the noise per look at that share, which costs five gradients")
+    heated_targets: float = rule(3.0, "an uncertain fifth of a bound of 3 targets is 0.6 of the target")
     wanted_heat: float = rule(0.7, "chosen: below what is allowed, because the noise is known to about a third")
     needlessly_cool: float = rule(0.25, "chosen: a step four times longer would do; less is not worth a change")
     far_too_hot: float = rule(4.0, "chosen: worth a shorter step before a window is over; early λ̂ is known to a factor")
     smallest_shrink: float = rule(0.02, "chosen: a step fifty times shorter means that the batch is too small")
     fewest_window_steps: int = rule(20, "chosen: steps of a window at least, so that its means have errors")
+    slowest_time: float = rule(2.5, "autocorrelation time of the loss in 1/√γ, of the softest direction; see level.py")
     last_windows: int = rule(3, "chosen: windows sampled at least, with the last of warm-up; enters coverage")
     still: float = rule(0.01, "chosen: relative change between windows that counts as none; enters coverage")
     still_errors: float = rule(3.0, "standard errors: one false alarm in 370")
@@ -134,6 +142,8 @@ class LLCPolicy(Policy):
     drift_share: float = rule(0.04, "chosen: twice small_gap, for |w − w*|²")
     fewest_drift_bins: int = rule(16, "eight means in each half, the least that traces give an error for")
     unfinished_error: float = rule(5.0, "chosen: multiple of the target beyond which a spent budget is refused")
+    fewest_times: float = rule(1.0, "autocorrelation times below which a spent budget is refused: not one of its own")
+    few_times: float = rule(5.0, "chosen: autocorrelation times below which a warning says how few there were")
     unfinished_steps: int = rule(80, "chosen: steps below which a spent budget is refused")
 
     def careful_step(self, kernel: str) -> float:

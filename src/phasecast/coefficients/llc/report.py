@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from phasecast.core.results import show
-from phasecast.progress import duration, show_latest
+from phasecast.progress import duration, working
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,8 @@ class LLCProgress:
         return ", ".join(parts)
 
 
+SET_UP = LLCProgress("set-up", math.nan, math.nan, math.nan, 0.0, 0.0, None)
+
 ProgressOption: TypeAlias = "bool | Callable[[LLCProgress], None]"
 """Whether to show progress, or a function to call with it."""
 
@@ -44,8 +46,6 @@ def reporting(name: str, option: ProgressOption) -> Iterator[Callable[[LLCProgre
     if callable(option):
         yield option
         return
-    if not option:
-        yield lambda progress: None
-        return
-    with show_latest(f"λ̂ of {name}" if name else "λ̂", unit="gradients") as show:
-        yield lambda progress: show(round(progress.gradients), None, str(progress))
+    with working(f"λ̂ of {name}" if name else "λ̂", option, unit="gradients") as shown:
+        shown.update(0, None, str(SET_UP))
+        yield lambda progress: shown.update(round(progress.gradients), None, str(progress))

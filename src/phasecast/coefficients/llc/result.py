@@ -10,14 +10,16 @@ import numpy as np
 
 from phasecast.core.errors import BadInput, whole_number
 from phasecast.core.results import NOT_STORED, Measurement, Status, show
+from phasecast.figures.style import styled
 from phasecast.sampling.backends.protocol import Backend, stream
 from phasecast.sampling.kernels.kernel import Kernel, State, Tuning
 
 if TYPE_CHECKING:
+    import pandas as pd
     import xarray as xr
-    from matplotlib.figure import Figure
 
     from phasecast.coefficients.llc.studies.observables import Fluctuation, Influence, Observable, Susceptibility
+    from phasecast.figures.drawing import Drawing
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,7 +157,15 @@ class LLC(Measurement):
         stats = {"gamma": self.gamma or self.curve[-1, 0], "nbeta": self.nbeta, "acceptance": self.acceptance}
         return xr.DataTree.from_dict({"posterior": xr.Dataset(draws), "sample_stats": xr.Dataset(stats)})
 
-    def figure(self) -> Figure:
+    def table(self) -> pd.DataFrame:
+        """One line per γ that was sampled: λ̂(γ) as ``estimate`` with its error, and ``value_var``."""
+        import pandas as pd
+
+        columns = ["gamma", "estimate", "error", "value_var"]
+        return pd.DataFrame(self.curve, columns=columns).set_index("gamma")
+
+    @styled
+    def figure(self) -> Drawing:
         """λ̂(γ) at every level, and nβ(L − L*) of each chain at the last."""
         from phasecast.figures.drawing import COLOURS, blank, legend
 

@@ -5,10 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from phasecast.core import codec
+from phasecast.core.display import Displayed, grid_html
 from phasecast.core.results import Measurement, Prediction, Status, show
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 SMALLEST = 1e-6  # relative error below which a number is printed without it: six digits are shown
 
@@ -39,7 +43,7 @@ class PlanRow:
 
 
 @dataclass(frozen=True)
-class NeedTable:
+class NeedTable(Displayed):
     """The answer to one question of planning."""
 
     question: str
@@ -49,6 +53,18 @@ class NeedTable:
     def plain(self) -> dict[str, Any]:
         lines = [codec.plain({**vars(line), "error": line.error}) for line in self.lines]
         return {"question": self.question, "lines": lines, "notes": list(self.notes)}
+
+    def table(self) -> pd.DataFrame:
+        """One line per number of the plan: value (NaN where it is refused), error, meaning."""
+        import pandas as pd
+
+        rows = [(math.nan if line.value is None else line.value, line.error, line.meaning) for line in self.lines]
+        names = pd.Index([line.name for line in self.lines], name="quantity")
+        return pd.DataFrame(rows, columns=["value", "error", "meaning"], index=names)
+
+    def _html_table(self) -> str:
+        rows = [(line.name, line.words, line.meaning) for line in self.lines]
+        return grid_html(self.question, ("quantity", "value", "meaning"), rows, self.notes)
 
     def __str__(self) -> str:
         names = max((len(line.name) for line in self.lines), default=0)

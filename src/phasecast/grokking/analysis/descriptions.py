@@ -24,6 +24,7 @@ ROUNDING = 1e-10  # share of the variation that counts as an exact fit
 NARROWEST = 100  # widths start at this part of the window, or at the spacing of the points if that is longer
 WIDEST = 2.0  # windows: a logistic that is wider is a straight line
 PER_WIDTH = 2  # places tried in each width before refining
+PLACES, WIDTHS = 21, 7  # of the grids that refine a fit
 STEP = 4  # parameters: level, jump, place, width
 
 
@@ -256,6 +257,49 @@ def sigmoids(window: Window) -> Iterator[Sigmoids]:
             widths.append(np.full(number, width))
         for kind in RISES:
             yield Sigmoids(kind, axis, np.concatenate(places), np.concatenate(widths))
+
+
+@dataclass(frozen=True)
+class Refinement:
+    """The best member of a family so far, and the grid of places and widths around it that is tried next."""
+
+    family: Sigmoids
+    step: bool
+    place: float
+    width: float
+    reach: float
+    factor: float = 1.7
+
+    @staticmethod
+    def around(family: Sigmoids, start: int, step: bool) -> Refinement:
+        width = float(family.width[start])
+        return Refinement(family, step, float(family.place[start]), width, width / 2)
+
+    def grid(self) -> Sigmoids:
+        places = self.place + self.reach * np.linspace(-1, 1, PLACES)
+        widths = self.width * self.factor ** np.linspace(-1, 1, WIDTHS)
+        grid = [part.ravel() for part in np.meshgrid(places, widths, indexing="ij")]
+        return Sigmoids(self.family.kind, self.family.axis, *grid)
+
+    def next(self, grid: Sigmoids, deviance: np.ndarray, wanted: np.ndarray, limit: float) -> Refinement | None:
+        """Closer to the best member of the grid; None once the places that fit as well are resolved."""
+        if not wanted.any():
+            return None
+        deviance = np.where(wanted, deviance, np.inf)
+        best = int(deviance.argmin())
+        inside = np.flatnonzero(deviance.reshape(PLACES, WIDTHS).min(axis=1) <= deviance[best] + limit)
+        edge = inside[0] == 0 or inside[-1] == PLACES - 1
+        if len(inside) >= PLACES // 3 and not edge and self.factor < 1.4:
+            return None
+        share = (inside[-1] - inside[0] + 2) / (PLACES - 1)
+        return Refinement(
+            self.family,
+            self.step,
+            float(grid.place[best]),
+            float(grid.width[best]),
+            self.reach * (2.0 if edge else min(1.0, 1.5 * share)),
+            1 + (self.factor - 1) * 0.7,
+        )
 
 
 def jumps(window: Window) -> np.ndarray:

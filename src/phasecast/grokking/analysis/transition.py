@@ -27,13 +27,13 @@ from phasecast.core.errors import BadInput
 from phasecast.core.policy import Policy, rule
 from phasecast.core.results import Measurement, Status, show
 from phasecast.grokking.analysis import descriptions
-from phasecast.grokking.analysis.descriptions import Likelihood, Shape, Sigmoids, Stages, Window
+from phasecast.grokking.analysis.descriptions import Likelihood, Refinement, Shape, Stages, Window
 
 MOST = 400  # points that are fitted; neighbours of longer curves are averaged
 REFITS = 200  # of curves drawn from the fit: the 95% quantile then has ten beyond it
 FITTED = 5  # level, jump, place, width and the memory of the noise
 REFITTED = 400  # best steps among which they are found
-PLACES, WIDTHS, ROUNDS = 21, 7, 7  # of the grids that refine a fit
+ROUNDS = 7  # of grids that refine a fit
 HOPELESS = 40.0  # a family whose best member on the coarse grid is worse by this much is not refined
 NORMAL_95 = 1.959964  # standard errors on each side of a 95% interval
 CONSTANT = "noise around a constant"
@@ -290,6 +290,7 @@ def _compared(likelihood: Likelihood, direction: str, policy: TransitionPolicy) 
     deviances = [likelihood.shapes(rows).deviance.min(axis=1) for rows in coarse]
     hopeless = min(float(deviance.min()) for deviance in deviances) + HOPELESS
     parts = [_tried(likelihood, descriptions.jumps(window), window.x[:-1], window.x[1:], direction, policy)]
+    searches: list[Refinement] = []
     for family, rows, deviance in zip(families, coarse, deviances, strict=True):
         kept = np.flatnonzero(deviance < hopeless)
         if not len(kept):
@@ -301,7 +302,8 @@ def _compared(likelihood: Likelihood, direction: str, policy: TransitionPolicy) 
             chosen = np.flatnonzero(part.step if step else part.slow)
             if len(chosen):
                 start = int(kept[chosen[part.deviance[chosen].argmin()]])
-                parts += _refined(likelihood, family, start, step, direction, policy)
+                searches.append(Refinement.around(family, start, step))
+    parts += _refined(likelihood, searches, direction, policy)
     tried = _Tried(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
     between = ~(tried.step | tried.wrong | tried.slow)
     rivals = []
@@ -342,32 +344,25 @@ def _best_of(tried: _Tried, label: str, penalty: float) -> _Rival:
 
 
 def _refined(
-    likelihood: Likelihood, family: Sigmoids, start: int, step: bool, direction: str, policy: TransitionPolicy
+    likelihood: Likelihood, searches: list[Refinement], direction: str, policy: TransitionPolicy
 ) -> Iterator[_Tried]:
-    """Finer and finer grids around the best member of a family, until the places that fit as well are resolved."""
+    """Finer and finer grids around the best members of families; all of them at once, because each is small."""
     window, limit = likelihood.window, _limit(len(likelihood.y))
-    place, width = float(family.place[start]), float(family.width[start])
-    reach, factor = width / 2, 1.7
     for _ in range(ROUNDS):
-        places = place + reach * np.linspace(-1, 1, PLACES)
-        widths = width * factor ** np.linspace(-1, 1, WIDTHS)
-        grid = [part.ravel() for part in np.meshgrid(places, widths, indexing="ij")]
-        finer = Sigmoids(family.kind, family.axis, *grid)
-        half = finer.half(window)
-        tried = _tried(likelihood, finer.rows(window), half, half, direction, policy)
+        if not searches:
+            return
+        grids = [search.grid() for search in searches]
+        half = np.concatenate([grid.half(window) for grid in grids])
+        rows = np.concatenate([grid.rows(window) for grid in grids])
+        tried = _tried(likelihood, rows, half, half, direction, policy)
         yield tried
-        wanted = tried.step if step else tried.slow
-        if not wanted.any():
-            return
-        deviance = np.where(wanted, tried.deviance, np.inf)
-        best = int(deviance.argmin())
-        place, width = float(finer.place[best]), float(finer.width[best])
-        inside = np.flatnonzero(deviance.reshape(PLACES, WIDTHS).min(axis=1) <= deviance[best] + limit)
-        edge = inside[0] == 0 or inside[-1] == PLACES - 1
-        if len(inside) >= PLACES // 3 and not edge and factor < 1.4:
-            return
-        share = (inside[-1] - inside[0] + 2) / (PLACES - 1)
-        reach, factor = reach * (2.0 if edge else min(1.0, 1.5 * share)), 1 + (factor - 1) * 0.7
+        shape = len(searches), -1
+        deviance, step, slow = (part.reshape(shape) for part in (tried.deviance, tried.step, tried.slow))
+        following = [
+            search.next(grid, deviance[i], step[i] if search.step else slow[i], limit)
+            for i, (search, grid) in enumerate(zip(searches, grids, strict=True))
+        ]
+        searches = [search for search in following if search is not None]
 
 
 def _chance(best: float, rivals: list[_Rival], m: int) -> float:
@@ -450,11 +445,11 @@ def _louder(rest: np.ndarray, rise: np.ndarray, size: float) -> float:
 @functools.cache
 def _limit(m: int, memory: float = 0.0) -> float:
     """How much deviance a place may have above the best one and still be in the 95% interval."""
-    from scipy.stats import f
+    from scipy.special import fdtri  # scipy.stats, which names it f.ppf, takes a second to import
 
     free = max(1, m - FITTED)
     independent = max(3.0, m * (1 - memory) / (1 + memory) - FITTED)
-    return m * math.log1p(float(f.ppf(0.95, 1, independent)) / free)
+    return m * math.log1p(float(fdtri(1, independent, 0.95)) / free)
 
 
 def _explained(y: np.ndarray, fitted: np.ndarray, spread: np.ndarray) -> float:

@@ -25,6 +25,8 @@ from phasecast.posterior.last_layers import feature_networks as nets
 from phasecast.posterior.last_layers import last_layer_posteriors as last
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     pass
 
 METHODS = {
@@ -109,6 +111,13 @@ class GeneralisationCurve(Measurement[np.ndarray]):
 
     sizes: np.ndarray = field(default_factory=lambda: np.empty(0))
     errors: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
+
+    def table(self) -> pd.DataFrame:
+        """One line per number of examples n: the mean of G as ``estimate``, with its error over datasets."""
+        import pandas as pd
+
+        columns = {"estimate": np.asarray(self.estimate), "error": np.broadcast_to(self.error, self.sizes.shape)}
+        return pd.DataFrame(columns, index=pd.Index(self.sizes, name="n"))
 
     def slope(self, intercept: bool = False) -> Measurement[float]:
         """The learning coefficient: the slope of E_n G over 1/n, by least squares as in the tables.

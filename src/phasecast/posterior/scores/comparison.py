@@ -15,12 +15,15 @@ import numpy as np
 from phasecast.core import codec
 from phasecast.core.errors import BadInput
 from phasecast.core.results import Measurement, Result, Status
+from phasecast.figures.style import styled
 from phasecast.posterior.scores.criteria import Criteria, criteria, pointwise_error
 from phasecast.posterior.scores.evidence import wbic, wbic_beta
 
 if TYPE_CHECKING:
+    import pandas as pd
     import xarray as xr
-    from matplotlib.figure import Figure
+
+    from phasecast.figures.drawing import Drawing
 
 PREDICTIVE = {"waic": "WAIC", "loo": "LOO", "psis_loo": "PSIS-LOO"}
 POINTWISE = {"waic": "pointwise_waic", "loo": "pointwise_loo", "psis_loo": "pointwise_psis"}
@@ -87,7 +90,15 @@ class Ranking(Result):
             rows.append((name, f"{shown} → {self.choices[name]}"))
         return rows + [("refused", reason) for reason in self.refused]
 
-    def figure(self) -> Figure:
+    def table(self) -> pd.DataFrame:
+        """One line per criterion and model: its value, and the error of its difference to the chosen model."""
+        import pandas as pd
+
+        index = pd.MultiIndex.from_product([self.criteria, self.models], names=["criterion", "model"])
+        return pd.DataFrame({"value": self.values.ravel(), "error": self.errors.ravel()}, index=index)
+
+    @styled
+    def figure(self) -> Drawing:
         """How much worse than its choice each criterion rates every model; the choice is a filled marker at zero."""
         from phasecast.figures.drawing import COLOURS, EXACT, blank
 

@@ -5,6 +5,7 @@ What is compiled (:class:`_Program`) takes w* as an argument, so that one compil
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
@@ -19,13 +20,15 @@ from phasecast.core.errors import BadInput
 from phasecast.core.precision import float64
 from phasecast.core.types import Key, PyTree
 from phasecast.sampling.backends.jax_ops import JaxOps
-from phasecast.sampling.backends.jax_probe import check_value, explaining, probe
+from phasecast.sampling.backends.jax_probe import check_value, explaining, probe_loss
+from phasecast.sampling.backends.loss_probe import FEW, SUMMED
 from phasecast.sampling.backends.protocol import LARGEST_DOUBLE, Minibatch, NotPickled, batches, check_batch
 from phasecast.sampling.backends.selection import Entries, Only, entries_that_move, how_many
 from phasecast.sampling.kernels.kernel import Array, Kernel, State, Tuning, dot, localised
 
 OPS = JaxOps()
 
+ASIDE = 0.03  # chosen: distance from w*, over the size of a parameter, at which sums and means are told apart
 SAME = 1e-4  # relative difference of losses that rounding in float32 explains, with room
 
 
@@ -106,6 +109,14 @@ class _Program:
                 table = jnp.asarray(batches(self.rows or 0, self.batch.rows))
                 table_losses = self.table_losses(arrays, table)
             return Place(arrays, centre, jnp.asarray(lowest), slope, table, table_losses)
+
+    def few_rows(self) -> PyTree:
+        """Some rows from all over the data; None if there are not more than that."""
+        rows, leaves = self.rows or 0, jax.tree.leaves(self.data)
+        if rows <= FEW or any(not np.ndim(leaf) or len(leaf) != rows for leaf in leaves):
+            return None
+        chosen = np.linspace(0, rows - 1, FEW).astype(int)
+        return jax.tree.map(lambda leaf: leaf[chosen], self.data)
 
     def loss_of(self, leaves: list[Array], chosen: Array | slice) -> Array:
         """The loss of some rows at w*."""
@@ -239,8 +250,7 @@ def jax_backend(
     check_batch(batch, program.rows)
     with explaining():
         backend = JaxBackend(program, leaves)
-        if double:
-            backend.probe()
+        backend.probe()
     return backend
 
 
@@ -259,6 +269,10 @@ class JaxBackend:
         return self._program.size
 
     @property
+    def model_size(self) -> int:
+        return sum(math.prod(shape) for shape in self._program.shapes)
+
+    @property
     def rows(self) -> int | None:
         return self._program.rows
 
@@ -267,15 +281,43 @@ class JaxBackend:
         return self._program.decay
 
     def probe(self) -> None:
-        """Refuse a loss that chains cannot sample."""
+        """Refuse a loss that chains cannot sample. Large models are tried on few rows; all rows confirm a refusal."""
         program, place = self._program, self._place
         with self.precision():
-            probe(lambda offset: program.mean_loss(place.leaves, offset, program.data), self._at, self.centre_as_numpy)
+            if not self.double and (few := program.few_rows()) is not None:
+                try:
+                    return probe_loss(lambda offset: program.mean_loss(place.leaves, offset, few), place.centre)
+                except Exception:  # also a loss that insists on its number of rows
+                    pass
+            return probe_loss(
+                lambda offset: program.mean_loss(place.leaves, offset, program.data),
+                place.centre,
+                self._at if self.double else None,
+            )
 
     def _at(self, offset: np.ndarray) -> tuple[float, np.ndarray]:
         """L and ∇L over all the data at one offset."""
         loss, slope = self.evaluate(offset[None])
         return float(loss[0]) + self.loss_at_centre, slope[0].astype(float)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the user should know of the loss: that it is a sum over rows."""
+        program, rows = self._program, self._program.rows or 0
+        if not rows or any(not np.ndim(leaf) or len(leaf) != rows for leaf in jax.tree.leaves(program.data)):
+            return ()
+        once = program.few_rows() if rows > FEW else program.data
+        twice = jax.tree.map(lambda leaf: jnp.concatenate([leaf, leaf]), once)
+        length = ASIDE * float(np.sqrt(np.mean(self.centre_as_numpy**2)) or 1.0)  # at w* the loss may vanish
+        with self.precision():
+            aside = jnp.asarray(length * np.random.default_rng(0).normal(size=self.size), program.real)
+            try:
+                mean_loss = jax.jit(program.mean_loss)
+                first, second = (float(mean_loss(self._place.leaves, aside, part)) for part in (once, twice))
+            except Exception:  # a loss that insists on its number of rows
+                return ()
+        exact = (1e-9 if self.double else 3e-5) * abs(first)
+        return (SUMMED,) if np.isfinite(first) and abs(second - 2 * first) <= exact < abs(first) else ()
 
     @property
     def separable(self) -> bool:
@@ -406,9 +448,12 @@ def _named_leaves(params: PyTree) -> tuple[list[str], list[Any], Any]:
     paths, tree = jax.tree_util.tree_flatten_with_path(params)
     if not paths:
         raise BadInput("params holds no arrays", "give the parameters of a trained model")
-    if any(np.iscomplexobj(leaf) for _, leaf in paths):
-        raise BadInput("a parameter is complex", "split it into its real and imaginary parts")
     names = [".".join(_part(key) for key in path) or "params" for path, _ in paths]
+    for name, (_, leaf) in zip(names, paths, strict=True):
+        if np.iscomplexobj(leaf):
+            raise BadInput("a parameter is complex", "split it into its real and imaginary parts")
+        if not _is_numeric(leaf):
+            raise BadInput(f"'{name}' in params is a {type(leaf).__name__}, not numbers", "give arrays of real numbers")
     return names, [leaf for _, leaf in paths], tree
 
 
@@ -421,9 +466,34 @@ def _part(key: object) -> str:
 
 def _as_arrays(data: PyTree, real: type[np.floating]) -> PyTree:
     """Data with its real numbers in the precision of the chains; integers stay."""
+    if data is None:
+        return None
+    leaves = jax.tree.leaves(data)
+    odd = next((type(leaf).__name__ for leaf in leaves if not _is_numeric(leaf)), None)
+    if odd is not None:
+        raise BadInput(f"data holds a {odd}, not numbers", "give arrays with one row per example")
+    if not leaves or not np.ndim(leaves[0]):
+        raise BadInput(
+            f"data holds {'single numbers' if leaves else 'nothing'}, not rows",
+            "give arrays with one row per example, all of the same length",
+        )
+    if not len(leaves[0]):
+        raise BadInput("data has no rows", "give arrays with one row per example")
 
     def convert(leaf: Array) -> Array:
         array = leaf if isinstance(leaf, jax.Array) else np.asarray(leaf)
         return jnp.asarray(array.astype(real) if jnp.issubdtype(array.dtype, jnp.floating) else array)
 
-    return None if data is None else jax.tree.map(convert, data)
+    return jax.tree.map(convert, data)
+
+
+def _is_numeric(leaf: object) -> bool:
+    """Whether a leaf is a number or an array of numbers that JAX takes."""
+    kind = getattr(leaf, "dtype", None)
+    if kind is None:
+        return isinstance(leaf, bool | int | float | complex)
+    return (
+        jnp.issubdtype(kind, jnp.number)
+        or jnp.issubdtype(kind, jnp.bool_)
+        or jax.dtypes.issubdtype(kind, jax.dtypes.prng_key)
+    )

@@ -48,14 +48,17 @@ def batches(rows: int, batch: int) -> np.ndarray:
 class Backend(Protocol):
     """A loss around w* that kernels can sample.
 
-    ``size`` is the number of parameters that move, ``rows`` the number of rows of the data (None for a population
-    loss), ``decay`` the coefficient s of an L2 term s/2 |w|² that is sampled with the loss, ``double`` whether chains
-    run in float64. ``loss_at_centre`` is L(w*) and ``centre_as_numpy`` the moving part of w*. ``setup_gradients`` is
-    what is evaluated before the chains, in gradients of all rows.
+    ``size`` is the number of parameters that move, ``model_size`` that of all, which a gradient costs, ``rows`` the
+    number of rows of the data (None for a population loss), ``decay`` the coefficient s of an L2 term s/2 |w|² that
+    is sampled with the loss, ``double`` whether chains run in float64. ``loss_at_centre`` is L(w*) and
+    ``centre_as_numpy`` the moving part of w*. ``setup_gradients`` is what is evaluated before the chains, in
+    gradients of all rows.
     """
 
     @property
     def size(self) -> int: ...
+    @property
+    def model_size(self) -> int: ...
     @property
     def rows(self) -> int | None: ...
     @property

@@ -29,7 +29,7 @@ from phasecast.sampling.backends.torch_module import (
     uncompiled,
 )
 from phasecast.sampling.backends.torch_ops import TorchOps, fold, generator
-from phasecast.sampling.backends.torch_probe import FORWARD, Kind, Probe, look
+from phasecast.sampling.backends.torch_probe import FORWARD, Kind, Probe, look, try_loss
 from phasecast.sampling.kernels.kernel import Array, Kernel, State, Tuning, dot, localised
 
 __all__ = ["SequentialChains", "TorchBackend", "torch_backend"]
@@ -37,6 +37,9 @@ __all__ = ["SequentialChains", "TorchBackend", "torch_backend"]
 OPS = TorchOps()
 
 ROUNDING = 2.0**-23  # of float32
+HEAVY_WORK = 1e7  # parameters × rows above which float64 costs seconds per λ̂
+MEAN_OF_MANY = 10.0  # more rounding is accepted there: it differs from batch to batch, and λ̂ is a mean over hundreds
+QUICK_WORK = 5e7  # parameters × rows up to which L(w*) is evaluated at once, so that a loss that is not finite is seen
 MOST_ROUNDING = 1e-3
 """Rounding of λ̂ that is accepted for each thousand parameters, and for fewer: λ̂ itself grows with their number."""
 
@@ -91,10 +94,9 @@ def torch_backend(
     if in_training:
         word = "the module was in train mode: it is sampled in eval mode, without dropout, with stored statistics"
         probe = replace(probe, notes=(*probe.notes, word))
-    gradients = Gradients(owned, probe)
-    value = gradients.at(owned.first)
-    _check_finite(value)
-    return TorchBackend(names, gradients, owned.first, value, decay, batch)
+    if math.isfinite(probe.value):
+        probe = replace(probe, cost=probe.cost + try_loss(owned, probe.few))
+    return TorchBackend(names, Gradients(owned, probe), owned.first, decay, batch)
 
 
 def _precise_enough(
@@ -114,7 +116,10 @@ def _precise_enough(
     owned, probe = in_precision(torch.float32)
     size = owned.first.numel()
     rounding = 0.0 if chosen is None else chosen(probe.terms) * abs(probe.value) * ROUNDING
-    if place.type == "mps" or size > LARGEST_DOUBLE or not rounding > MOST_ROUNDING * max(1.0, size / 1000):
+    accepted = MOST_ROUNDING * max(1.0, size / 1000)
+    if owned.data is not None and owned.model_size * len(owned.data[0]) > HEAVY_WORK:
+        accepted *= MEAN_OF_MANY
+    if place.type == "mps" or size > LARGEST_DOUBLE or not rounding > accepted:
         return owned, probe
     try:
         return in_precision(torch.float64)
@@ -133,14 +138,22 @@ class TorchBackend:
         names: list[str],
         gradients: Gradients,
         centre: Tensor,
-        loss_at_centre: float,
         decay: float,
         batch: Minibatch | None,
     ) -> None:
-        self.names, self.decay, self.loss_at_centre = names, decay, loss_at_centre
+        self.names, self.decay = names, decay
         self._gradients, self._centre, self._batch = gradients, centre, batch
         self._setup = gradients.setup_gradients
         self.centre_as_numpy = centre.cpu().numpy().astype(float)
+        if (self.rows or 1) * self.model_size <= QUICK_WORK:
+            _check_finite(self.loss_at_centre)
+
+    @cached_property
+    def loss_at_centre(self) -> float:
+        """L(w*) over all rows; those of a table of batches add up to it, and need not be evaluated again."""
+        value = self._gradients.at(self._centre) if self._batch is None or not self._table_adds_up else self._table_mean
+        _check_finite(value)
+        return value
 
     @property
     def _loss(self) -> ModuleLoss:
@@ -149,6 +162,10 @@ class TorchBackend:
     @property
     def size(self) -> int:
         return self._centre.numel()
+
+    @property
+    def model_size(self) -> int:
+        return self._loss.model_size
 
     @property
     def rows(self) -> int | None:
@@ -177,8 +194,9 @@ class TorchBackend:
     def setup_gradients(self) -> float:
         """What is evaluated before the chains, in gradients of all rows: a look at few rows, L(w*), and what
         minibatches are compared with there."""
-        for_batches = 0.0 if self._batch is None else FORWARD if self._batch.table else float(self._batch.anchored)
-        return self._setup + FORWARD + for_batches
+        if self._batch is None or self._batch.table:
+            return self._setup + FORWARD * (1 if self._batch is None or self._table_adds_up else 2)
+        return self._setup + FORWARD + float(self._batch.anchored)
 
     @property
     def device(self) -> torch.device:
@@ -195,9 +213,7 @@ class TorchBackend:
         loss, gradients = self._loss.with_fixed(state), self._gradients
         if loss is not self._loss:
             gradients = Gradients(loss, replace(gradients.probe, cost=0.0))
-        value = gradients.at(centre)
-        _check_finite(value)
-        moved = TorchBackend(self.names, gradients, centre, value, self.decay, self._batch)
+        moved = TorchBackend(self.names, gradients, centre, self.decay, self._batch)
         moved._setup = 0.0 if loss is self._loss else gradients.setup_gradients
         return moved
 
@@ -205,12 +221,13 @@ class TorchBackend:
         """The same with gradients of about so many rows, from a table of batches."""
         chosen = Minibatch(batch, anchored=False, table=True)
         check_batch(chosen, self.rows)
-        same = TorchBackend(self.names, self._gradients, self._centre, self.loss_at_centre, self.decay, chosen)
+        same = TorchBackend(self.names, self._gradients, self._centre, self.decay, chosen)
         same._setup = self._setup
         return same
 
     def __getstate__(self) -> dict[str, Any]:
         self._loss.put_first()
+        _ = self.loss_at_centre  # what was pickled may not be able to evaluate it
         try:
             pickle.dumps((self._loss.module, self._loss.loss))
         except Exception as error:  # a lambda, or a class inside a function
@@ -254,7 +271,24 @@ class TorchBackend:
     def _table(self) -> tuple[Tensor, Tensor]:
         """Batches of rows, and the loss of each at w*."""
         table = torch.as_tensor(batches(self.rows or 0, self._batch.rows if self._batch else 1), device=self.device)
-        return table, self._gradients.values_of_rows(self._centre, table)
+        losses = self._gradients.values_of_rows(self._centre, table)
+        _check_finite(float(losses.mean()))
+        return table, losses
+
+    @property
+    def _table_adds_up(self) -> bool:
+        """Whether L(w*) is the plain mean over the rows of a table of batches."""
+        plain = self.probe.kind is Kind.MEAN and self.probe.counts is None
+        return self._batch is not None and self._batch.table and plain
+
+    @property
+    def _table_mean(self) -> float:
+        """The mean of the table's losses, without the few rows at its end that it holds a second time."""
+        (table, losses), rows = self._table, self.rows or 1
+        total, twice = float(losses.double().sum()) * table.shape[1], table.flatten()[rows:]
+        if len(twice):
+            total -= len(twice) * float(self._gradients.values_of_rows(self._centre, twice[None])[0])
+        return total / rows
 
     @cached_property
     def _slope_at_centre(self) -> Tensor:

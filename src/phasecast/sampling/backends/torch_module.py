@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from phasecast.core.errors import BadInput
+from phasecast.core.user_code import own_line
 from phasecast.sampling.backends.selection import Entries, Only, entries_that_move, how_many
 from phasecast.sampling.backends.torch_data import Examples, Layout
 
@@ -54,6 +55,7 @@ class ModuleLoss:
         self.data = None if data is None else tuple(self._tensor(part) for part in data.tensors)
         self.view = View.OUTPUTS if loss is not None else View.LOSS
         at = dict(self.module.named_parameters())
+        self.model_size = sum(parameter.numel() for parameter in at.values())
         self.shapes = [tuple(at[name].shape) for name in moving]
         self.sizes = [how_many(entries, shape) for entries, shape in zip(moving.values(), self.shapes, strict=True)]
         self._entries = [None if chosen is None else torch.as_tensor(chosen).to(device) for chosen in moving.values()]
@@ -119,14 +121,14 @@ class ModuleLoss:
     def settle(self, place: Tensor, data: Rows) -> float:
         """Find out what the loss takes, and its value; bad input if it is not one number, and always the same one."""
         try:
-            with _untouched_randomness(self.device), torch.no_grad():
+            with untouched_randomness(self.device), torch.no_grad():
                 self._settle_view(place, data)
                 value, again = self.number(place, data), self.number(place, data)
-        except (RuntimeError, TypeError, ValueError, LookupError, AttributeError) as error:
+        except (Exception, SystemExit) as error:
             if isinstance(error, BadInput):
                 raise
             fix = "give a module and a loss that work as loss(module(inputs), targets)"
-            raise BadInput(f"the loss cannot be computed: {one_line(error)}", fix) from error
+            raise BadInput(f"the loss cannot be computed: {one_line(error)}{own_line(error)}", fix) from error
         if abs(value - again) > SAME * abs(value):
             raise BadInput(
                 f"two evaluations of the module at the same parameters give {value:.6g} and {again:.6g}",
@@ -287,7 +289,7 @@ def _without(value: Tensor, entries: Tensor) -> Tensor:
 
 
 @contextmanager
-def _untouched_randomness(device: torch.device) -> Iterator[None]:
+def untouched_randomness(device: torch.device) -> Iterator[None]:
     """Whatever is drawn inside leaves the global generators as they were."""
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         yield

@@ -13,17 +13,15 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from phasecast.core.errors import BadInput
+from phasecast.sampling.backends.loss_probe import FEW, SUMMED, probe
 from phasecast.sampling.backends.torch_data import MASK, NOT_COUNTED
-from phasecast.sampling.backends.torch_module import ModuleLoss, field_of
+from phasecast.sampling.backends.torch_module import ModuleLoss, Rows, field_of, untouched_randomness
 from phasecast.sampling.backends.torch_ops import TorchOps, fold
-
-FEW = 256
-"""Rows that set-up looks at, or as many of them as fit into memory: enough to tell means from sums, and cheap beside
-one gradient of all rows."""
 
 MOST_MEMORY = 2**26
 """Bytes of activations held at once. More is slower, because it leaves the caches: a gradient of a transformer of
@@ -89,6 +87,44 @@ def look(loss: ModuleLoss) -> Probe:
         loss.data, counts = loss.chosen(kept), counts[kept]
         notes = (*notes, f"{rows - len(kept):,} rows have no counted targets and are left out")
     return Probe(kind, counts, terms, note, notes, value, few, bytes_per_row, FORWARD * spent / rows)
+
+
+def try_loss(loss: ModuleLoss, few: int) -> float:
+    """Refuse a loss that chains cannot sample, by a few rows; all rows confirm a refusal. What it took, in gradients
+    of all rows."""
+    some = few_rows(loss.data, few)
+    spent, rows = 0.0, 1 if loss.data is None else len(loss.data[0])
+
+    def at(offset: np.ndarray) -> Tensor:
+        return loss.first + torch.as_tensor(offset).to(loss.first)
+
+    def value(offset: np.ndarray, data: Rows) -> float:
+        nonlocal spent
+        spent += FORWARD * (1 if data is None else len(data[0]) / rows)
+        with torch.no_grad():
+            return loss.number(at(offset), data)
+
+    def slope(offset: np.ndarray, data: Rows) -> np.ndarray:
+        nonlocal spent
+        spent += 1 if data is None else len(data[0]) / rows
+        with torch.enable_grad():
+            place = at(offset).requires_grad_()
+            (gradient,) = torch.autograd.grad(loss(loss.parts(place), data), place)
+        return gradient.double().cpu().numpy()
+
+    def judge(data: Rows) -> None:
+        centre = loss.first.double().cpu().numpy()
+        double = loss.dtype == torch.float64
+        with untouched_randomness(loss.device):  # around all of them, so that two evaluations draw anew
+            probe(lambda offset: value(offset, data), lambda offset: slope(offset, data), centre, double=double)
+
+    try:
+        judge(some)
+    except BadInput:
+        if some is loss.data:
+            raise
+        judge(loss.data)
+    return spent
 
 
 def few_rows(data: tuple[Tensor, ...] | None, few: int) -> tuple[Tensor, ...] | None:
@@ -197,11 +233,7 @@ def _terms(
     assert data is not None
     total, labels = len(data[0]), _labels(loss, data)
     if kind is Kind.SUM:
-        notes = (
-            "the loss doubles when every row is given twice, so it is a sum over rows, not a mean: "
-            "use reduction='mean', or give the nbeta that you mean",
-        )
-        return total, f"n = {total:,} rows", notes
+        return total, f"n = {total:,} rows", (SUMMED,)
     if labels is None:
         return total, f"n = {total:,} rows", () if rows is None else _scaled(_scale(loss, place, rows)[0])
     per_row = labels[0].numel()

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+
+import numpy as np
 
 from phasecast.core.errors import BadInput, whole_number
 
@@ -28,7 +31,8 @@ class Fixed:
     anchored: bool = False
 
     def __post_init__(self) -> None:
-        if self.step_size is not None and not self.step_size > 0:
+        size = self.step_size
+        if size is not None and not (isinstance(size, int | float | np.number) and 0 < size < math.inf):
             raise BadInput(f"step_size is {self.step_size!r}", "give a positive number")
         whole_number("draws", self.draws, 20)
         whole_number("burn_in", self.burn_in, 0)

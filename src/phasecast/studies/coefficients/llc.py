@@ -17,10 +17,10 @@ from pydantic import Field
 from phasecast.coefficients.llc.options import LLCOptions, Patterns, StorableSampler
 from phasecast.core.answers import Answer
 from phasecast.core.results import Measurement, Status, show
-from phasecast.core.user_weights import load_weights, read_arrays
 from phasecast.lab.recipe import Captioned, Chunk, Conclusion, Recipe
 from phasecast.lab.spec import DataFile, Factory, Spec
 from phasecast.lab.tables import Table
+from phasecast.studies.coefficients.user_weights import load_weights, read_arrays
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -87,7 +87,7 @@ def work(spec: LocalCoefficient, state: Any) -> Iterator[Chunk]:
         done += 1
         state = {"index": index + 1, "done": done, "estimator": {}, "start": _start_of_next(estimator, measured)}
         metric = ("λ̂", float(np.asarray(measured.estimate)))
-        row = _row(measured, spec, sampled.backend.loss_at_centre)
+        row = _row(measured, spec, estimator.backend.loss_at_centre)
         yield Chunk(state, {"llc": row}, done, done if index + 1 == total else None, metric)
 
 
@@ -226,7 +226,7 @@ def figures(spec: LocalCoefficient, results: xr.DataTree) -> Mapping[str, Captio
 
 RECIPE = Recipe(
     name="llc",
-    version=3,
+    version=4,
     question="What is the sampled learning coefficient of my model, at its end or along its training?",
     spec=LocalCoefficient,
     work=work,

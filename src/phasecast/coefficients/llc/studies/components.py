@@ -18,15 +18,19 @@ from phasecast.coefficients.llc.problems import TorchProblem, as_problem, on_bac
 from phasecast.coefficients.llc.report import ProgressOption
 from phasecast.coefficients.llc.result import LLC
 from phasecast.coefficients.llc.studies.sweep import drawable, not_ok
+from phasecast.core.display import Displayed, grid_html
 from phasecast.core.errors import BadInput
 from phasecast.core.problem import Problem
 from phasecast.core.results import Status, show
 from phasecast.core.types import PyTree
+from phasecast.figures.style import styled
 from phasecast.sampling.backends.selection import Only, entries_that_move
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    import pandas as pd
     from torch import nn
+
+    from phasecast.figures.drawing import Drawing
 
 
 def llc_components(
@@ -154,7 +158,7 @@ def heads(module: nn.Module, name: str, heads: int, output: str | None = None) -
 
 
 @dataclass(frozen=True)
-class LLCComponents:
+class LLCComponents(Displayed):
     """λ̂ of parts of a model: ``results[i]`` of ``labels[i]``, which has ``sizes[i]`` parameters that move."""
 
     labels: tuple[str, ...]
@@ -177,12 +181,29 @@ class LLCComponents:
         reasons = {reason for result in self.results for reason in result.reasons if result.status is Status.REFUSED}
         return "\n".join([*lines, *(f"  refused: {reason}" for reason in sorted(reasons)[:4])])
 
+    def _html_table(self) -> str:
+        triples = zip(self.labels, self.sizes, self.results, strict=True)
+        rows = [(label, str(size), show(one.estimate, one.error), str(one.status)) for label, size, one in triples]
+        return grid_html("restricted λ̂", ("component", "parameters", "λ̂", "status"), rows)
+
+    def table(self) -> pd.DataFrame:
+        """One line per component: how many parameters move, λ̂ as ``estimate`` with its error, status."""
+        import pandas as pd
+
+        rows = [
+            (size, float(one.estimate), float(one.error), str(one.status))
+            for size, one in zip(self.sizes, self.results, strict=True)
+        ]
+        index = pd.Index(self.labels, name="component")
+        return pd.DataFrame(rows, columns=["parameters", "estimate", "error", "status"], index=index)
+
     def plain(self) -> dict[str, Any]:
         """For other programs."""
         pairs = zip(self.labels, self.sizes, self.results, strict=True)
         return {"components": [{"label": label, "size": size, **result.plain()} for label, size, result in pairs]}
 
-    def figure(self) -> Figure:
+    @styled
+    def figure(self) -> Drawing:
         """A bar for each component, with its standard error; hollow where the result is not ok."""
         from phasecast.figures.drawing import COLOURS, blank
 

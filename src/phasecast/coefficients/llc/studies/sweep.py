@@ -14,13 +14,17 @@ from phasecast.coefficients.llc.options import LLCKeywords, LLCOptions
 from phasecast.coefficients.llc.problems import as_problem, on_backend
 from phasecast.coefficients.llc.report import ProgressOption
 from phasecast.coefficients.llc.result import LLC
+from phasecast.core.display import Displayed, grid_html
 from phasecast.core.errors import BadInput
 from phasecast.core.problem import Problem
-from phasecast.core.results import Measurement, Status
+from phasecast.core.results import Measurement, Status, show
 from phasecast.core.types import PyTree
+from phasecast.figures.style import styled
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    import pandas as pd
+
+    from phasecast.figures.drawing import Drawing
 
 
 def llc_sweep(
@@ -54,14 +58,34 @@ def llc_sweep(
 
 
 @dataclass(frozen=True)
-class LLCSweep:
+class LLCSweep(Displayed):
     """λ̂ on a grid: ``results[i][j]`` at ``nbetas[i]`` and ``gammas[j]``."""
 
     nbetas: tuple[float, ...]
     gammas: tuple[float, ...]
     results: tuple[tuple[LLC, ...], ...]
 
-    def figure(self) -> Figure:
+    def _html_table(self) -> str:
+        columns = ("nβ", *(f"γ = {gamma:.3g}" for gamma in self.gammas))
+        rows = [
+            (f"{nbeta:.4g}", *(f"{show(one.estimate, one.error)}, {one.status}" for one in row))
+            for nbeta, row in zip(self.nbetas, self.results, strict=True)
+        ]
+        return grid_html("λ̂ over nβ and γ", columns, rows)
+
+    def table(self) -> pd.DataFrame:
+        """One line per pair of nβ and γ: λ̂ as ``estimate`` with its error, status."""
+        import pandas as pd
+
+        rows = [
+            (nbeta, gamma, float(one.estimate), float(one.error), str(one.status))
+            for nbeta, row in zip(self.nbetas, self.results, strict=True)
+            for gamma, one in zip(self.gammas, row, strict=True)
+        ]
+        return pd.DataFrame(rows, columns=["nbeta", "gamma", "estimate", "error", "status"])
+
+    @styled
+    def figure(self) -> Drawing:
         """λ̂ over γ, a line for each nβ; hollow points are not ok."""
         from phasecast.figures.drawing import blank, legend, points
 

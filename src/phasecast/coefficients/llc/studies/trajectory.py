@@ -15,14 +15,17 @@ from phasecast.coefficients.llc.problems import Sampled, as_problem, on_backend
 from phasecast.coefficients.llc.report import ProgressOption
 from phasecast.coefficients.llc.result import LLC
 from phasecast.coefficients.llc.studies.sweep import drawable
+from phasecast.core.display import Displayed, grid_html
 from phasecast.core.errors import BadInput
 from phasecast.core.results import Status, show
 from phasecast.core.types import PyTree
+from phasecast.figures.style import styled
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    import pandas as pd
 
     from phasecast.coefficients.llc.studies.transitions import LLCTransition
+    from phasecast.figures.drawing import Drawing
 
 
 def llc_trajectory(
@@ -58,7 +61,7 @@ def along(
             estimator = Estimator(replace(sampled, backend=backend, name=f"step {step:g}"), options, start=start)
             results.append(estimator.run(progress))
             steps.append(step)
-            losses.append(backend.loss_at_centre)
+            losses.append(estimator.backend.loss_at_centre)
             start = estimator.last_state if results[-1].status is not Status.REFUSED else None
             if estimator.interrupted:
                 break
@@ -83,7 +86,7 @@ def check_checkpoints(checkpoints: Mapping[float, PyTree]) -> None:
 
 
 @dataclass(frozen=True)
-class LLCTrajectory:
+class LLCTrajectory(Displayed):
     """λ̂ along a training run: ``results[i]`` at ``steps[i]``, where the loss over the data is ``losses[i]``."""
 
     steps: tuple[float, ...]
@@ -97,6 +100,25 @@ class LLCTrajectory:
         ]
         head = f"  {'step':10s} {'loss':>10s}  {'λ̂':>18s}  {'value_min':>10s}  status"
         return "\n".join(["λ̂ along a training", head, *rows, *(f"  {one}" for one in self.transitions())])
+
+    def _html_table(self) -> str:
+        rows = [
+            (f"{step:g}", f"{loss:.4g}", show(one.estimate, one.error), f"{one.value_min:.4g}", str(one.status))
+            for step, loss, one in zip(self.steps, self.losses, self.results, strict=True)
+        ]
+        columns = ("step", "loss", "λ̂", "value_min", "status")
+        return grid_html("λ̂ along a training", columns, rows, [str(one) for one in self.transitions()])
+
+    def table(self) -> pd.DataFrame:
+        """One line per checkpoint: step, loss, λ̂ as ``estimate`` with its error, ``value_min``, status."""
+        import pandas as pd
+
+        rows = [
+            (loss, float(one.estimate), float(one.error), one.value_min, str(one.status))
+            for loss, one in zip(self.losses, self.results, strict=True)
+        ]
+        columns = ["loss", "estimate", "error", "value_min", "status"]
+        return pd.DataFrame(rows, columns=columns, index=pd.Index(self.steps, name="step"))
 
     def plain(self) -> list[dict[str, Any]]:
         """For other programs: one object per checkpoint."""
@@ -115,7 +137,8 @@ class LLCTrajectory:
         values = [(float(one.estimate), float(one.error)) for _, one in sure]
         return transitions([step for step, _ in sure], values)
 
-    def figure(self, **curves: Sequence[float]) -> Figure:
+    @styled
+    def figure(self, **curves: Sequence[float]) -> Drawing:
         """λ̂ over training under the loss; hollow points are refused, bands are transitions.
 
         ``curves`` are drawn above the loss: ``trajectory.figure(accuracy=[…])``, one number per checkpoint.

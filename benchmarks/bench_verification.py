@@ -1,0 +1,114 @@
+"""What do checksums and seals cost? Claimed: under 3% of reading results, and under 1% of a run's time.
+
+Reading is timed with the seal and every chunk checked, and without: a plain zarr store of the same files. zarr's own
+check of each chunk cannot be left out of either, so that the time of one CRC-32C over all bytes is added to the cost.
+A run's share is the CPU time spent inside the functions that seal and check, of all that the run takes. All times are
+CPU times, the least of several.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import xarray as xr
+
+from phasecast.lab import Store, integrity, run, tables
+
+READING, RUNNING = 0.03, 0.01
+REPEATS = 7
+SIZES = {"200 rows": 200, "20,000 rows": 20_000}
+RUNS = {
+    "toy-landscapes": {"landscapes": ("x2y2",), "samples": 20_000, "blocks": 30},
+    "grokking": {"p": 7, "width": 20, "steps": 400, "llc": False},
+}
+
+
+def cpu(action: Callable[[], object]) -> float:
+    """Seconds of CPU that an action takes, the least of several; all threads of this process."""
+    times = []
+    for _ in range(REPEATS):
+        began = time.process_time()
+        action()
+        times.append(time.process_time() - began)
+    return min(times)
+
+
+def written(folder: Path, rows: int) -> Path:
+    """Results of the size of a training with weights: a few curves and checkpoints of 500 numbers."""
+    layout = {
+        "curve": tables.Table("step", dict.fromkeys(("loss", "accuracy", "norm"), ()), rows_per_chunk=64),
+        "checkpoints": tables.Table("step", {"weights": ("parameter",)}, rows_per_chunk=64),
+    }
+    writer, draw = tables.ResultsWriter(folder / "results.zarr", layout), np.random.default_rng(0)
+    writer.append({"curve": {name: draw.normal(size=rows) for name in ("loss", "accuracy", "norm")}})
+    writer.append({"checkpoints": {"weights": draw.normal(size=(rows // 10, 500))}})
+    writer.finish()
+    return folder / "results.zarr"
+
+
+def of_reading(results: Path) -> tuple[float, float]:
+    """Seconds to read everything without checks, and what the checks add."""
+    from google_crc32c import value
+    from zarr.storage import LocalStore
+
+    seal = integrity.make_seal(results)
+    chunks = [path.read_bytes() for path in results.rglob("*") if path.is_file() and path.name != integrity.METADATA]
+
+    def plain() -> None:
+        xr.open_datatree(LocalStore(results, read_only=True), engine="zarr", consolidated=False).load()  # type: ignore
+
+    checked = cpu(lambda: tables.read(results, "a run", seal).load())
+    unchecked = cpu(plain)
+    return unchecked, max(0.0, checked - unchecked) + cpu(lambda: [value(chunk) for chunk in chunks])
+
+
+def of_running(recipe: str, spec: dict[str, object]) -> tuple[float, float]:
+    """Seconds of CPU that a run takes, and those inside what seals and checks."""
+    spent = 0.0
+
+    def timed(function: Callable[..., object]) -> Callable[..., object]:
+        def wrapped(*arguments: object) -> object:
+            nonlocal spent
+            began = time.process_time()
+            try:
+                return function(*arguments)
+            finally:
+                spent += time.process_time() - began
+
+        return wrapped
+
+    names = ("make_seal", "check_seal", "check_rows", "is_sound")
+    before = {name: getattr(integrity, name) for name in names}
+    for name in names:
+        setattr(integrity, name, timed(before[name]))
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            began = time.process_time()
+            run(recipe, spec, store=Store(folder), quiet=True)
+            return time.process_time() - began, spent
+    finally:
+        for name in names:
+            setattr(integrity, name, before[name])
+
+
+def main() -> None:
+    shares = {}
+    for name, rows in SIZES.items():
+        with tempfile.TemporaryDirectory() as folder:
+            reading, checking = of_reading(written(Path(folder), rows))
+        shares[name] = checking / reading
+        print(f"reading {name}: {1e3 * reading:.1f} ms of CPU, checks {1e3 * checking:.2f} ms, {shares[name]:.1%}")
+    for recipe, spec in RUNS.items():
+        took, spent = of_running(recipe, spec)
+        shares[recipe] = spent / took
+        print(f"run {recipe}: {took:.2f} s of CPU, seals and checks {1e3 * spent:.2f} ms, {spent / took:.2%}")
+    assert all(shares[name] < READING for name in SIZES), f"claimed < {READING:.0%} of reading"
+    assert all(shares[name] < RUNNING for name in RUNS), f"claimed < {RUNNING:.0%} of a run"
+
+
+if __name__ == "__main__":
+    main()
