@@ -97,7 +97,7 @@ SIGNATURES = {
     "posterior.Model": "(log_likelihood, log_prior, init, predict=None, observed=None, summarise=None, loss=None, "
     "gibbs=None, live_units=None, truth=None, name='your model')",
     "posterior.rlct": "(model, data, betas='auto', *, method='variance', sampler='auto', chains=4, draws=2000, "
-    "warmup=1000, swap=True, seed=0, progress=True)",
+    "warmup=1000, swap=True, seed=0, target=None, seconds=None, progress=True)",
     "posterior.tempered": "(model, data, betas=(1.0,), *, sampler='auto', chains=4, draws=1000, warmup=1000, thin=10, "
     "swap=True, pointwise=False, seed=0, progress=True)",
     "llc": "(loss, params=None, data=None, *, n=None, nbeta=None, gamma=None, radius=0.3, prior=None, "
