@@ -1,6 +1,6 @@
 """What does a sweep cost beyond its runs? A thousand short runs, with processes killed on the way.
 
-``python benchmarks/bench_sweep.py [RUNS] [SECONDS]`` (1,000 runs of about 1 s by default). Each run compiles the same
+``python benchmarks/thousand_runs.py [RUNS] [SECONDS]`` (1,000 runs of about 1 s by default). Each run compiles the same
 small program and then computes for its seconds. Printed for the local engine and for dask (a scheduler and two workers
 as processes of this machine): time over the runs' own, how many runs compiled anything, and whether every run finished
 once although a worker was killed and, for dask, the scheduler restarted; then the time of the sweep's page.
@@ -68,7 +68,7 @@ def work(spec: Busy, state: object) -> Iterator[Chunk]:
 
 
 RECIPE = Recipe(
-    name="bench_sweep:RECIPE",
+    name="thousand_runs:RECIPE",
     version=1,
     question="How long is a run that computes for a while?",
     spec=Busy,
@@ -110,7 +110,7 @@ def summary(store: Path) -> tuple[int, float, int]:
 
 def local(store: Path, runs: int, busy: float, *, kill: bool) -> float:
     """Seconds of a sweep on the local engine."""
-    words = command("sweep", "bench_sweep:RECIPE", "--set", f"busy={busy}", "--seeds", runs, "--workers", WORKERS,
+    words = command("sweep", "thousand_runs:RECIPE", "--set", f"busy={busy}", "--seeds", runs, "--workers", WORKERS,
                     "--store", store)  # fmt: skip
     began = time.perf_counter()
     process = subprocess.Popen(words, env=environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -166,7 +166,7 @@ def cluster() -> Iterator[Cluster]:
 def on_dask(store: Path, runs: int, busy: float, *, kill: bool) -> float:
     """Seconds of a sweep on a cluster; with kills, of the sweep begun again after its scheduler died, too."""
     began = time.perf_counter()
-    words = ["sweep", "bench_sweep:RECIPE", "--set", f"busy={busy}", "--seeds", runs, "--engine", "dask"]
+    words = ["sweep", "thousand_runs:RECIPE", "--set", f"busy={busy}", "--seeds", runs, "--engine", "dask"]
     with cluster() as dask:
         sweep = subprocess.Popen(command(*words, "--address", dask.address, "--store", store), env=environment(),
                                  stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # fmt: skip
