@@ -10,15 +10,17 @@ ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 # Python compiles what it imports when it first does: pip would compile fourteen thousand modules, we import a quarter
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-slow test-bare coverage lint types contract bench clean
+.PHONY: help demo test test-slow test-bare test-browser coverage lint types contract bench docs clean
 
 help:
-	@echo "make demo       install into .venv, run the demo, print the path of its report"
-	@echo "make test       everything a change must pass"
-	@echo "make test-slow  longer checks, in random order"
-	@echo "make coverage   which lines the contract and truth tests reach"
-	@echo "make bench      print the figures we claim; those that take minutes are the other scripts in benchmarks/"
-	@echo "make clean      remove what the above installed"
+	@echo "make demo          install into .venv, run the demo, print the path of its report"
+	@echo "make test          everything a change must pass"
+	@echo "make test-slow     longer checks, in random order"
+	@echo "make test-browser  the studio in this machine's Chromium"
+	@echo "make coverage      which lines the contract and truth tests reach"
+	@echo "make bench         print the figures we claim; those that take minutes are the other scripts in benchmarks/"
+	@echo "make docs          the documentation site, with its tutorials executed: docs/_build/html/index.html"
+	@echo "make clean         remove what the above installed"
 
 demo: .venv/installed
 	@$(BIN)/phasecast demo
@@ -45,6 +47,11 @@ coverage: .venv/installed-dev
 test-bare: .venv-bare/installed
 	$(ONE_THREAD) .venv-bare/bin/python $(PYTEST) -m "bare and not slow" -p no:cacheprovider -o addopts="" tests
 
+# Debian's Chromium is `apt-get install chromium`; playwright downloads none
+test-browser: .venv/installed-browser
+	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || { echo "the browser tests need Chromium: apt-get install chromium"; exit 1; }
+	$(ONE_THREAD) $(BIN)/python -m pytest -q tests/browser
+
 lint: .venv/installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -58,6 +65,11 @@ contract: .venv/installed-dev
 bench: .venv/installed-dev
 	@for script in benchmarks/bench_*.py; do $(BIN)/python $$script || exit 1; done
 
+# warnings are errors; then no page may load anything from elsewhere
+docs: .venv/installed-docs
+	$(BIN)/python -m sphinx -W --keep-going -n -q -b html docs docs/_build/html
+	$(BIN)/python docs/check_offline.py docs/_build/html
+
 .venv/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "phasecast needs Python 3.11 or newer; set PYTHON=python3.11 (this is $$($(PYTHON) --version 2>&1))"; exit 1; }
 	$(PYTHON) -m venv .venv
@@ -70,6 +82,14 @@ bench: .venv/installed-dev
 	$(BIN)/python $(INSTALL) --no-compile --editable '.[dev]'
 	@touch $@ .venv/installed
 
+.venv/installed-docs: pyproject.toml constraints.txt | .venv/bin/python
+	$(BIN)/python $(INSTALL) --no-compile --editable '.[docs]'
+	@touch $@ .venv/installed
+
+.venv/installed-browser: .venv/installed-dev
+	$(BIN)/python $(INSTALL) --no-compile --editable '.[browser]'
+	@touch $@
+
 .venv-bare/requirements: pyproject.toml constraints.txt | .venv/bin/python
 	$(BIN)/python -m venv .venv-bare
 	.venv-bare/bin/python $(INSTALL) --no-compile . pytest pytest-timeout pytest-xdist hypothesis
@@ -80,4 +100,4 @@ bench: .venv/installed-dev
 	@touch $@
 
 clean:
-	rm -rf .venv .venv-bare build dist
+	rm -rf .venv .venv-bare build dist docs/_build docs/_generated

@@ -263,7 +263,7 @@ def _weights(folder: Path, seed: int) -> str:
     from safetensors.numpy import save_file
 
     from phasecast.core.errors import BadInput
-    from phasecast.core.user_weights import read_arrays
+    from phasecast.studies.coefficients.user_weights import read_arrays
 
     draw = random.Random(seed)
     arrays = {"w": np.arange(12.0).reshape(3, 4), "b": np.arange(3, dtype=np.float32)}

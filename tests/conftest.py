@@ -16,8 +16,10 @@ import jax
 import pytest
 from hypothesis import settings
 
+from browsing import chromium, studio, tab  # noqa: F401 - pytest finds fixtures here
 from phasecast.cli import main
 from running import (  # noqa: F401 - pytest finds its hooks here
+    missing_for_browser_tests,
     pytest_addoption,
     pytest_collection_modifyitems,
     pytest_configure,
@@ -30,6 +32,7 @@ from running import (  # noqa: F401 - pytest finds its hooks here
 HERE = Path(__file__).parent
 STARTED: list[subprocess.Popen[str]] = []
 QUICK_TO_COMPILE = (
+    "--xla_backend_optimization_level=1",  # of LLVM: a third of the time to compile NUTS, which runs as fast
     "--xla_cpu_use_fusion_emitters=false",  # the older code generator: half the time to compile
     "--xla_cpu_parallel_codegen_split_count=1",  # two test processes use both cores already
     "--xla_cpu_enable_concurrency_optimized_scheduler=false",
@@ -37,6 +40,8 @@ QUICK_TO_COMPILE = (
 """XLA flags of all test processes; none of them changes a bit of a result (``contract/test_same_numbers.py``)."""
 
 collect_ignore = ["reference"]  # scripts; importing them computes
+if missing_for_browser_tests():  # a run of the whole suite says so in the end
+    collect_ignore.append("browser")
 
 settings.register_profile("suite", deadline=None, derandomize=True)  # the same examples everywhere, however slow
 settings.load_profile("suite")
@@ -165,6 +170,12 @@ def _no_process_outlives_its_test():
             process.kill()
             process.communicate()
     STARTED.clear()
+
+
+@pytest.fixture(autouse=True)
+def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A busy machine must not add lines of progress to what a command prints; tests of progress set their own."""
+    monkeypatch.setattr("phasecast.progress.QUIET_AT_FIRST", 3600.0)
 
 
 @pytest.fixture(autouse=True)

@@ -2,20 +2,34 @@
 
 ``--shuffle`` runs files in random order, and the tests within each file. The seed is PHASECAST_TEST_SEED, or the time,
 and is printed in the end. ``--minutes`` ends the run when the time is over: no test starts any more, those not reached
-are listed, and the exit code is that of the tests that ran. Both work with xdist.
+are listed, and the exit code is that of the tests that ran. Both work with xdist. A run of the whole suite says in one
+line if the tests in ``browser/`` could not be run.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import math
 import os
 import random
+import shutil
 import time
 from typing import Any
 
 import pytest
 
 NOT_REACHED = "not reached"
+
+
+def browser() -> str | None:
+    """The Chromium of this machine."""
+    return next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+
+
+def missing_for_browser_tests() -> list[str]:
+    """What the tests in ``browser/`` lack here."""
+    packages = [name for name in ("streamlit", "playwright") if importlib.util.find_spec(name) is None]
+    return [*packages, *([] if browser() else ["chromium"])]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -75,6 +89,10 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     if config.getoption("--shuffle", default=False):
         seed = config.option.shuffle_seed
         terminalreporter.write_line(f"random order with seed {seed}; PHASECAST_TEST_SEED={seed} repeats it")
+    whole = config.args_source is config.ArgsSource.TESTPATHS
+    if whole and (missing := missing_for_browser_tests()):
+        words = f"the browser tests were not run ({', '.join(missing)} missing); `make test-browser` runs them"
+        terminalreporter.write_line(words)
     left = terminalreporter.stats.get(NOT_REACHED, [])
     if left:
         terminalreporter.section(f"{len(left)} tests not reached within {config.option.minutes:g} minutes")

@@ -12,6 +12,7 @@ import numpy as np
 from pydantic import Field
 
 from phasecast.core import Comparison, Measurement, Prediction, Status
+from phasecast.core.problem import Problem
 from phasecast.lab import Answer, Captioned, Chunk, Conclusion, Recipe, Spec, Table, run
 
 
@@ -127,6 +128,11 @@ def _talk(spec, state):
 def walk(spec: dict, store: Path, checkpoint_every: float) -> None:
     """A whole run, as the target of a process."""
     run("walks:WALK", spec, store=store, checkpoint_every=checkpoint_every, quiet=True)
+
+
+def bowl() -> Problem:
+    """A problem, for commands that take one."""
+    return Problem(lambda w: w @ w, np.zeros(2))
 
 
 WALK = _recipe("WALK")

@@ -23,10 +23,13 @@ ALL = claims.all_claims()
 LONG_CHECKS = (
     "features/activations",
     "features/dmft",
+    "features/easy-overlap",
     "features/gelu-six",
     "features/grokking",
+    "features/hard-overlap",
     "features/predictive",
     "grokking/critical-data-size",
+    "grokking/figure-4",
     "grokking/figures-1-2",
     "grokking/section-6.3",
     "grokking/sgld-settings",
@@ -62,10 +65,23 @@ LONG_CHECKS = (
     "survey/eq-2",
 )  # each trains, solves or samples for more than ten seconds
 SMALLER = {
+    "features/easy-overlap": {"dimensions": (100, 200, 400, 800)},
+    "features/hard-overlap": {"dimensions": (100, 200, 400, 800)},
+    "grokking/figure-4": {"steps": 4000, "rates": (0.002, 0.0034, 0.0055, 0.0088, 0.0128, 0.02)},
+}
+"""Settings of long checks that take seconds, beside the check itself, which is slow; the judge is the same."""
+MINUTES = {
     "grokking/critical-data-size": {"p": (23,)},
     "singular/table-2-estimates": {"datasets": 4, "chains": 2, "draws": 800, "warmup": 100},
 }
 """What the test changes in the setting of a check that takes minutes; it keeps the judge."""
+
+
+def judged(identity, smaller, store):
+    check = claims.check_of(identity)
+    assert isinstance(check, RecipeCheck)
+    outcome = run(check.recipe, {**check.spec, **smaller}, store=store, quiet=True)
+    return check.judge(outcome.conclusion().answers)
 
 
 @pytest.mark.parametrize("identity", sorted(set(ALL) - set(LONG_CHECKS)))
@@ -76,20 +92,23 @@ def test_the_check_finds_what_we_say(identity, shared_store):
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("identity", sorted(set(LONG_CHECKS) - set(SMALLER)))
+@pytest.mark.parametrize("identity", sorted(set(LONG_CHECKS) - set(MINUTES)))
 def test_the_long_check_finds_what_we_say(identity, shared_store):
     verification = claims.verify(identity, store=shared_store, quiet=True)
     assert verification.confirmed, verification.finding.words
 
 
+@pytest.mark.parametrize("identity", SMALLER)
+def test_a_long_check_finds_what_we_say_on_a_smaller_scale(identity, shared_store):
+    finding = judged(identity, SMALLER[identity], shared_store)
+    assert finding.verdict is ALL[identity].verdict, finding.words
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("identity", SMALLER)
+@pytest.mark.parametrize("identity", MINUTES)
 def test_a_check_of_minutes_finds_what_we_say_on_a_smaller_scale(identity, shared_store):
-    check = claims.check_of(identity)
-    assert isinstance(check, RecipeCheck)
-    found = run(check.recipe, {**check.spec, **SMALLER[identity]}, store=shared_store, quiet=True)
-    finding = check.judge(found.conclusion().answers)
+    finding = judged(identity, MINUTES[identity], shared_store)
     assert finding.verdict is ALL[identity].verdict, finding.words
 
 

@@ -7,7 +7,8 @@ import pytest
 from phasecast.core.answers import Answer
 from phasecast.core.results import Comparison, Measurement, Prediction, Status
 from phasecast.lab.recipe import Conclusion, Row
-from phasecast.report.page import _answer, _over_runs
+from phasecast.report.rendering import answer_cells
+from phasecast.report.sweep_page import _over_runs
 
 AGREES = Comparison(Prediction(1.0), Measurement(1.01, 0.01, error_kind="seeds"))
 DIFFERS = Comparison(Prediction(1.0), Measurement(2.0, 0.01, error_kind="seeds"))
@@ -37,7 +38,7 @@ def test_theory_is_shown_as_predicted():
     both = Row.of(Answer("height", Comparison(Prediction(2.2), solved), theory=True))
     assert (both.predicted, both.measured, both.verdict) == ("2.2; solved: 2.31 ± 0.16", "", "agrees")
     for one in (row, both):
-        assert _answer(one)["measured"] == _answer(one)["kind"] == ""
+        assert answer_cells(one)["measured"] == answer_cells(one)["kind"] == ""
     (line,) = _over_runs([[row], [row]])
     assert (line["measured"], line["predicted"]) == ("", "2.31 … 2.31 over 2 runs")
     assert Row.of(Answer("number", AGREES)).measured == "1.010 ± 0.010"

@@ -34,6 +34,7 @@ LOSSES = {
     "text": (lambda w: "low", "returned a text"),
     "vector": (lambda w: w, r"has shape \(3,\)"),
     "complex": (lambda w: bowl(w) + 1j, "complex"),
+    "integer": (lambda w: jnp.sum(jnp.round(w)).astype(int), "whole number"),
     "raises": (raises, r"raised KeyError.*test_llc_losses.py, line"),
     "exits": (lambda w: exit(3), "raised SystemExit"),
     "no argument": (lambda: 0.0, "raised TypeError"),
@@ -46,6 +47,8 @@ LOSSES = {
     "stop_gradient": (lambda w: jnp.sum(w * jax.lax.stop_gradient(w)) / 2, "gradient of the loss is not its own"),
     "straight through": (lambda w: bowl(w + jax.lax.stop_gradient(jnp.sign(w) - w)), "not its own|does not depend"),
     "constant": (lambda w: 0 * w[0] + 1.0, "does not depend on the parameters"),
+    "wall": (lambda w: jnp.where(w @ w < 1e-12, w @ w, jnp.inf), "not finite anywhere around"),
+    "negated": (lambda w: -bowl(w), "falls in every direction"),
     "huge": (lambda w: 1e300 * bowl(w), "is of size"),
     "tiny": (lambda w: 1e-300 * bowl(w), "is of size"),
 }
@@ -66,7 +69,7 @@ def test_a_loss_that_cannot_be_sampled_is_one_sentence(name):
     assert "\n" not in str(caught.value)
 
 
-SINGLE = ("noise", "counter", "stop_gradient", "straight through", "constant", "half", "huge", "tiny")
+SINGLE = ("noise", "counter", "negated", "stop_gradient", "straight through", "constant", "half", "huge", "tiny")
 
 
 @pytest.mark.parametrize("name", SINGLE)
@@ -97,6 +100,21 @@ def test_many_parameters_and_rows_do_not_hide_a_stopped_gradient(precision):
         jax_backend(mostly_frozen, weights, None, precision=precision)
     with pytest.raises(BadInput, match="another number"):
         jax_backend(lambda w, x: net(w, x) + 1e-3 * NOISE.normal(), weights, rows, precision=precision)
+
+
+@pytest.mark.parametrize("precision", ["float32", "float64"])
+def test_a_summed_loss_is_recognised_and_a_mean_is_not(precision):
+    rows = np.random.default_rng(0).normal(size=(400, 3))
+
+    def notes(loss, data=rows):
+        return jax_backend(loss, np.zeros(3), data, precision=precision).notes
+
+    assert notes(lambda w, x: jnp.mean((x @ w) ** 2)) == ()
+    assert "is a sum over rows" in notes(lambda w, x: jnp.sum((x @ w) ** 2))[0]
+    assert notes(lambda w, x: jnp.sum((x @ w) ** 2) / 400) != ()  # it is a sum all the same: of parts of the rows
+    assert notes(lambda w, x: bowl(w) + 0 * jnp.sum(x)) == ()
+    assert notes(lambda w, x: bowl(w) + jnp.sum(x[:400] - rows) * 0) == ()  # needs its 400 rows
+    assert jax_backend(bowl, np.zeros(3), None, precision=precision).notes == ()
 
 
 @pytest.mark.parametrize(
@@ -132,6 +150,11 @@ GOOD = {
     "only one": (lambda w: w[0] ** 2, np.zeros(3)),
     "large weights": (lambda w: jnp.mean((w - 1000.0) ** 2), np.full(3, 1000.0)),
     "constant beside": (lambda w: 1e6 + bowl(w), np.zeros(3)),
+    "maximum of a bounded loss": (lambda w: jnp.sum(jnp.cos(w)), np.zeros(3)),
+    "saddle": (lambda w: jnp.sum(w**4 / 4) - jnp.sum(w**2), np.zeros(3)),
+    "product": (lambda w: (w[0] * w[1] * w[2] - 1) ** 2, np.zeros(3)),
+    "half a wall": (lambda w: jnp.where(w[0] < 1e-6, w @ w, jnp.inf), np.zeros(3)),
+    "linear": (lambda w: jnp.sum(w), np.zeros(3)),
     "steep": (lambda w: 1e8 * bowl(w), np.zeros(3)),
     "scalar": (lambda w: w**2, np.array(0.0)),
 }

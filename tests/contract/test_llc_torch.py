@@ -159,3 +159,16 @@ def test_the_command_takes_a_torch_factory(own, command):
         code, _, complaint = command("llc", *words)
         assert code == 2
         assert len(complaint.strip().splitlines()) == 1
+
+
+def test_a_table_of_batches_knows_the_loss_of_all_rows():
+    module = torch.nn.Sequential(torch.nn.Linear(5, 4), torch.nn.Tanh(), torch.nn.Linear(4, 1))
+    inputs, targets = torch.randn(103, 5), torch.randn(103, 1)
+    whole = torch_backend(module, half_square, (inputs, targets))
+    assert whole.minibatched(10).loss_at_centre == pytest.approx(whole.loss_at_centre, rel=1e-6)
+
+
+def test_moving_few_parameters_costs_a_gradient_of_the_whole_model():
+    module = torch.nn.Sequential(torch.nn.Linear(5, 4), torch.nn.Tanh(), torch.nn.Linear(4, 1))
+    part = torch_backend(module, half_square, (torch.randn(20, 5), torch.randn(20, 1)), only="2.*")
+    assert (part.size, part.model_size) == (5, 29)

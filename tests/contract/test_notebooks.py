@@ -85,8 +85,13 @@ assert figure.axes[0].xaxis.label.get_color() == INK
 assert mpl.rcParams["text.color"] == before != INK
 png, size = figure._repr_png_()
 assert png.startswith(b"\\x89PNG") and size["width"] == 480
-figure.savefig("x.pdf")
+figure.save("x.pdf")
 assert "matplotlib.pyplot" not in sys.modules
+try:
+    figure.save("x.docx")
+except pc.BadInput:
+    sys.exit()
+raise AssertionError("a file that cannot be drawn to was accepted")
 """
     subprocess.run([sys.executable, "-c", script], check=True, cwd=tmp_path)
     assert (tmp_path / "x.pdf").read_bytes().startswith(b"%PDF")
@@ -116,7 +121,7 @@ def test_results_of_parts_show_one_line_each():
     options = {"n": 1000, "seed": 0, "progress": False, "seconds": 3.0, "target": 0.2}
     result = pc.llc(trough, np.zeros(2), gamma=1.0, **options)
     assert list(result.table().columns) == ["estimate", "error", "value_var"]
-    trajectory = pc.llc_trajectory(trough, {0: np.ones(2), 10: np.zeros(2)}, gamma=1.0, **options)
+    trajectory = pc.llc_trajectory({0: np.ones(2), 10: np.zeros(2)}, trough, gamma=1.0, **options)
     assert list(trajectory.table().index) == [0, 10]
     assert words(trajectory._repr_html_()).count(str(trajectory.results[0].status)) >= 1
     sweep = pc.llc_sweep(trough, np.zeros(2), nbetas=[100.0, 1000.0], gammas=[1.0], **options)

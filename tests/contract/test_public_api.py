@@ -36,8 +36,8 @@ NAMES = {
     "asymptotic_curve asymptotic_rates curve curve_of decay_rates draw_weights equal_escape_time equal_plateau "
     "escape_rates escape_time feature_floor general_curve generalisation_error integral_curve linear_curve load_data "
     "load_labelled max_learning_rate mean_curve measured_length moment_variance plateau plateau_length "
-    "plateaus_of_draws power_law_window rotated_curve rotated_floor scaling_exponent secular_weights sgd_curve sgd_stability_limit "
-    "simulate simulate_data small_rate_curve solve solve_many stability_limit",
+    "plateaus_of_draws power_law_window rotated_curve rotated_floor scaling_exponent secular_weights sgd_curve "
+    "sgd_stability_limit simulate simulate_data small_rate_curve solve solve_many stability_limit",
     "phasecast.posterior": "Criteria GridModel Model RLCT Ranking Scores Setting Training bic compare criteria "
     "deep_linear effective_parameters exact flat_minimum_entropy free_energy from_arviz from_numpyro "
     "generalisation_curves learning_errors linear linear_data mixture monomial network_data new_data_losses "
@@ -45,10 +45,12 @@ NAMES = {
     "singular_fluctuation singularity table_setting temperature_grid tempered two_layer wbic wbic_beta",
     "phasecast.claims": "Claim ClaimVerdict Finding RecipeCheck StoredVerification Verification all_claims check_of "
     "find verify verify_all",
-    "phasecast.lab": "Answer Answers Captioned Chunk Conclusion DataFile Factory LocalEngine RECIPES Recipe Run Spec "
-    "Store Sweep Swept Table find_recipe load make_sweep read_sweep resume run sweep tabulate",
+    "phasecast.lab": "Answer Answers Captioned Chunk Conclusion DataFile Factory ListedRun LocalEngine RECIPES Recipe "
+    "Run RunFilter Spec Store Sweep Swept Table find_recipe list_runs load make_sweep read_sweep resume run sweep "
+    "tabulate",
     "phasecast.torch": "Problem heads llc llc_components llc_trajectory load",
     "phasecast.forecasting": "Forecast Score TrainingLog fan forecast read_log",
+    "phasecast.forecasting.escape": "EscapeClock forecast_escape_of_loss",
     "phasecast.report": "competing_basins write write_sweep",
 }
 
@@ -83,21 +85,21 @@ SIGNATURES = {
     "grokking.train": "(task, network, *, steps, fraction=0.4, count=None, lr=0.001, weight_decay=0.0001, batch=None, "
     "optimiser='adam', seeds=0, log_every=20, checkpoints=(), state=None)",
     "online.curve": "(students=2, teachers=2, *, modes=None, exponent=None, spectrum=None, lr, sigma=0.01, "
-    "inputs=None, draws=5, seed=0, alphas, order=2, activation='erf', simulate=0)",
+    "inputs=None, draws=5, seed=0, alphas, order=2, activation='erf', simulate=0, progress=True)",
     "online.solve": "(order_parameters, spectrum, lr, alphas, activation='erf', order=1, *, rtol=1e-08, step=None)",
     "online.linear_curve": "(modes, exponent, lr, sigma, alphas, trained=None)",
     "online.plateau": "(T1)",
     "features.threshold": "(target, activation='gelu', loss='pseudo-huber', *, lr=0.5, time=0, width=1, a=1.0, b=0.0, "
     "initial_norm=1.0, noise=0.0, latents=None, delta=None, simulate=None, seeds=8, samples=20000, up_to=64.0, "
-    "curves=False)",
+    "curves=False, progress=True)",
     "features.target": "(choice, *, latents=None, noise=0.0)",
     "features.hessian_spectrum": "(law, delta)",
     "posterior.Model": "(log_likelihood, log_prior, init, predict=None, observed=None, summarise=None, loss=None, "
     "gibbs=None, live_units=None, truth=None, name='your model')",
     "posterior.rlct": "(model, data, betas='auto', *, method='variance', sampler='auto', chains=4, draws=2000, "
-    "warmup=1000, swap=True, seed=0)",
+    "warmup=1000, swap=True, seed=0, target=None, seconds=None, progress=True)",
     "posterior.tempered": "(model, data, betas=(1.0,), *, sampler='auto', chains=4, draws=1000, warmup=1000, thin=10, "
-    "swap=True, pointwise=False, seed=0)",
+    "swap=True, pointwise=False, seed=0, progress=True)",
     "llc": "(loss, params=None, data=None, *, n=None, nbeta=None, gamma=None, radius=0.3, prior=None, "
     "only=None, sampler='auto', chains=None, target=0.05, max_grads=None, seconds=60.0, seed=0, progress=True)",
     "torch.llc": "(module, data, loss=None, *, n=None, nbeta=None, gamma=None, radius=0.3, prior=None, "

@@ -174,11 +174,15 @@ class _Page(HTMLParser):
     def __init__(self):
         super().__init__()
         self.asks: list[str] = []
+        self.downloads: list[str] = []
         self.open: list[str] = []
 
     def handle_starttag(self, tag, attrs):
         if tag not in ("meta", "link", "br", "img", "use", "path", "input", "hr"):
             self.open.append(tag)
+        if tag == "a" and "download" in dict(attrs) and (dict(attrs)["href"] or "").startswith("data:"):
+            self.downloads.append(dict(attrs)["download"] or "")  # inside the page
+            return
         for name, value in attrs:
             if name in ("src", "href", "xlink:href", "action") and value and not value.startswith("#"):
                 self.asks.append(value)
@@ -204,6 +208,8 @@ def test_its_report_is_one_page_that_asks_for_nothing(tiny, text):
     page.feed(text)
     assert page.open == []
     assert page.asks == []
+    drawn = sorted(path.stem for path in tiny.run.folder.figures.glob("*.svg"))
+    assert sorted(page.downloads) == sorted(f"{name}.{kind}" for name in drawn for kind in ("svg", "csv"))
     assert not re.search(r"@import|url\((?!#)|<script", text)
     assert tiny.recipe.question in html.unescape(text)
     assert tiny.run.id in text

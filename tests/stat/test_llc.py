@@ -22,6 +22,8 @@ from phasecast.core.errors import BadInput
 from phasecast.models import fourier_solution, matrix_product, modular_table
 from phasecast.sampling import Fixed, gibbs_coefficient
 
+pytestmark = pytest.mark.usefixtures("full_optimisation")
+
 
 def bowl(w):
     return (w**2).sum() / 2

@@ -16,6 +16,8 @@ from phasecast.coefficients.llc.problems import on_backend
 from phasecast.core.results import Status
 from phasecast.sampling.backends.protocol import batches
 
+pytestmark = pytest.mark.usefixtures("full_optimisation")
+
 ROWS, SIZE = 2000, 20
 TARGET = 0.15  # the noise that heats the chains is allowed in proportion, and so is what is taken off
 RNG = np.random.default_rng(0)

@@ -16,7 +16,7 @@ from phasecast.core.errors import StoreError
 from phasecast.lab import Store, load, resume, run
 from soaking import soak
 
-SPEC = {"steps": 120, "ballast": 3000}
+SPEC = {"steps": 60, "ballast": 3000}
 
 
 @pytest.fixture
@@ -44,7 +44,7 @@ def places(stored) -> np.ndarray:
 
 def test_a_disk_that_is_full_at_random_moments_leaves_a_run_that_resumes_to_the_same_numbers(small_disk, tmp_path):
     truth, draw, full = places(run("walks:WALK", SPEC, store=tmp_path / "whole", quiet=True)), random.Random(1), 0
-    for number in range(12):
+    for number in range(8):
         store = small_disk / f"runs-{number}"
         ballast = small_disk / "ballast"
         ballast.write_bytes(bytes(free_bytes(small_disk) - 4096 * draw.randrange(0, 60)))
@@ -61,7 +61,7 @@ def test_a_disk_that_is_full_at_random_moments_leaves_a_run_that_resumes_to_the_
         np.testing.assert_array_equal(places(again), truth)
         assert not list(store.rglob("*.partial"))
         subprocess.run(["rm", "-r", str(store)], check=True)
-    assert full >= 6  # the control: the disk was full indeed
+    assert full >= 4  # the control: the disk was full indeed
 
 
 @pytest.mark.parametrize("jump", [timedelta(days=-4000), timedelta(days=4000), timedelta(seconds=-1)])

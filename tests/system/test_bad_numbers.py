@@ -60,7 +60,7 @@ CASES = [
     (*THRESHOLD, "--time=" + "1" * 5000),
     (*THRESHOLD, "--simulate=90000", "--delta=1000"),
     *(
-        ("llc", "walks:no", f"--{option}={number}")
+        ("llc", "walks:bowl", f"--{option}={number}")
         for option in ("chains", "seed", "gamma", "nbeta", "radius", "target", "max-grads", "seconds", "n")
         for number in (
             "-1",
@@ -107,6 +107,15 @@ CASES = [
         ("coefficient", "modular-addition", f"--p={p}", "--width=3")
         for p in ("1000000000000000005", "99999999999999999999999", "-7")
     ),
+    *(("llc", "walks:bowl", f"--seed={number}") for number in LARGE[:2]),
+    *((*CURVE, f"--{option}=0") for option in ("students", "teachers")),
+    *(
+        ("plan", "posterior", "--coefficient", "2", f"--{option}")
+        for option in ("sizes=0", "errors=1e-400", "sizes=nan")
+    ),
+    *(("plan", "grokking", "--p", "23", f"--fraction={number}") for number in ("nan", "0", "1.1", "1" * 5000)),
+    ("forecast", "x" * 1000),
+    *(("runs", *words, "--store", "/etc/passwd/x") for words in (["ls"], ["check", "--all"])),
     *(("runs", "show", name) for name in ("x" * 1000, "..", "/etc/passwd", "a\nb", "λ")),
     *(
         ("run", "walks:WALK", "--store", place)

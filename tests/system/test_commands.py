@@ -33,7 +33,7 @@ def test_help_imports_nothing_heavy():
     )
     helped = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert helped.stderr.strip() == "[]"
-    for command in ("demo", "coefficient", "run", "sweep", "runs", "report", "recipes", "claims"):
+    for command in ("demo", "coefficient", "run", "sweep", "runs", "sweeps", "report", "recipes", "claims"):
         assert f"\n  {command} " in helped.stdout
 
 
@@ -428,12 +428,15 @@ def test_export_to_something_else_is_one_line(command, store, done, tmp_path):
         assert expected in err
 
 
-def test_an_unfinished_run_has_no_report(command, store, done):
+def test_an_unfinished_run_is_not_exported_and_its_report_says_how_far_it_is(command, store, done, tmp_path):
     status = done.path / "status.json"
     status.write_text(status.read_text().replace('"status": "ok"', '"status": "interrupted"', 1))
-    code, _, err = command("report", done.id, "--store", store)
+    code, _, err = command("runs", "export", done.id, "--to", tmp_path / "out.csv", "--store", store)
     assert code == 2
     assert f"finish it with `phasecast runs resume {done.id}`" in err
+    code, out, _ = command("report", done.id, "--store", store)
+    assert code == 0
+    assert "This run is interrupted: 30 of 30" in Path(out.strip()).read_text()
 
 
 def test_debug_shows_the_traceback(store):
@@ -469,10 +472,12 @@ def test_sweeps_are_listed_shown_and_removed(command, command_json, store):
     runs = [row["run"] for row in swept["runs"]]
     (listed,) = command_json("runs", "ls", "--store", store)["sweeps"]
     assert listed == {
-        "sweep": swept["sweep"], "recipe": "walks:WALK", "varied": ["seed"], "runs": 2, "finished": 2
+        "sweep": swept["sweep"], "recipe": "walks:WALK", "varied": ["seed"], "values": {"seed": [0, 1]}, "runs": 2,
+        "finished": 2
     }  # fmt: skip
     shown = command_json("runs", "show", swept["sweep"][:9], "--store", store)
-    assert shown["runs"] == [{"run": run, "status": "ok"} for run in runs]
+    assert [(row["run"], row["status"]) for row in shown["runs"]] == [(run, "ok") for run in runs]
+    assert [row["varied"] for row in shown["runs"]] == [{"seed": 0}, {"seed": 1}]
     assert swept["sweep"] in command("runs", "--store", store)[1]
     assert command_json("runs", "rm", swept["sweep"], "--store", store) == {"removed": [swept["sweep"]]}
     left = command_json("runs", "ls", "--store", store)

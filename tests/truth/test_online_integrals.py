@@ -8,7 +8,7 @@ import pytest
 from scipy.special import erf
 
 from phasecast.core.precision import float64
-from phasecast.online.erf_averages import i2, i3, i4, i4_contraction
+from phasecast.online.numerics.erf_averages import i2, i3, i4, i4_contraction
 
 DRAWS = 1_000_000
 INDICES = [(0, 1, 2, 3), (0, 0, 1, 2), (0, 1, 0, 1), (0, 0, 0, 0), (0, 1, 1, 1), (2, 3, 3, 0), (1, 1, 2, 2)]

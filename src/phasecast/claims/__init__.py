@@ -5,9 +5,15 @@
 <ClaimVerdict.HOLDS_CORRECTED: 'holds with a correction'>
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 from phasecast.claims.registry import Verification, all_claims, check_of, find, verify
-from phasecast.claims.verification import StoredVerification, verify_all
 from phasecast.core.claim import Claim, ClaimVerdict, Finding, RecipeCheck
+
+if TYPE_CHECKING:
+    from phasecast.claims.verification import StoredVerification, verify_all
 
 RECIPES: dict[str, str] = {"claim-check": "phasecast.claims.verification"}
 """The recipe of a check that is a function; see :data:`phasecast.studies.RECIPES`."""
@@ -25,3 +31,11 @@ __all__ = [
     "verify",
     "verify_all",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("StoredVerification", "verify_all"):  # the lab takes longer to import than a list of claims to print
+        from phasecast.claims import verification
+
+        return getattr(verification, name)
+    raise AttributeError(f"module 'phasecast.claims' has no attribute '{name}'")

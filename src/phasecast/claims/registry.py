@@ -16,6 +16,7 @@ from typing import Any
 
 from phasecast.core.claim import Claim, ClaimVerdict, Finding, RecipeCheck
 from phasecast.core.errors import BadInput, unknown
+from phasecast.progress import working
 
 FOLDER = Path(__file__).parent
 
@@ -75,7 +76,8 @@ def verify(identity: str, *, store: str | Path | None = None, quiet: bool = Fals
 
         run = lab.run(check.recipe, check.spec, store=store, quiet=quiet)
         return Verification(claim, check.judge(run.conclusion().answers))
-    return Verification(claim, check())
+    with working(f"check of {claim.id}", not quiet):
+        return Verification(claim, check())
 
 
 def read_claims(folder: Path, content: dict[str, Any]) -> Iterator[Claim]:

@@ -122,6 +122,11 @@ def verify_all(
     return [replace(row, seed=seed) for row in rows]
 
 
+def run_of(identity: str) -> str:
+    """The id of the run that checks a claim, in whatever store it is computed."""
+    return identify(*_experiment(find(identity), 0))
+
+
 def _experiment(claim: Claim, seed: int) -> tuple[Recipe, Spec]:
     """The run that checks a claim; an experiment counts its seeds from where a blind verification starts."""
     check = check_of(claim.id)

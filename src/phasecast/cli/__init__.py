@@ -20,8 +20,10 @@ COMMANDS = {
     "plan": "how much data or time: `plan grokking`, `plan feature`, `plan curve`, `plan posterior`",
     "run": "run a recipe; a finished run is returned, an interrupted one is resumed",
     "sweep": "run a recipe over a grid, zipped values, or seeds",
-    "runs": "list runs and sweeps; show, resume, remove and export them",
-    "report": "write the HTML page of a run or a sweep",
+    "runs": "list runs, with filters; show, resume, check, remove and export them",
+    "sweeps": "list the sweeps of the store; show or remove one",
+    "report": "write the HTML page of a run, finished or not, or of a sweep",
+    "studio": "runs, theory with sliders, forecasts and claims in the browser, on this machine only",
     "recipes": "list the recipes; `recipes NAME` prints the spec of one with its defaults",
     "arena": "how often an answer that is ok is wrong, on random problems whose answer is known otherwise",
     "claims": "what the papers claim and what we found; `claims verify ID` checks again",
@@ -49,7 +51,7 @@ def _help() -> str:
         [
             "phasecast forecasts and measures phase transitions in learning.",
             "",
-            "usage: phasecast COMMAND [--json] [--debug] …",
+            "usage: phasecast COMMAND [--json] [--quiet] [--debug] …",
             "",
             *lines,
             "",
@@ -64,8 +66,10 @@ def _dispatch(words: list[str]) -> int:
 
     from phasecast.cli.app import build_app
     from phasecast.cli.options import Common
+    from phasecast.compilation_cache import kept_programs
     from phasecast.core.errors import PhasecastError, unknown
     from phasecast.core.user_code import working_folder
+    from phasecast.progress import heartbeat, quietly
 
     if words[0] not in COMMANDS:
         return _complain(unknown("command", words[0], COMMANDS), 2)
@@ -76,7 +80,9 @@ def _dispatch(words: list[str]) -> int:
         options = next((value for value in bound.arguments.values() if isinstance(value, Common)), options)
         # user code may print; with --json, stdout belongs to the result alone
         stdout = contextlib.redirect_stdout(sys.stderr) if options.json else contextlib.nullcontext()
-        with stdout, working_folder():  # an installed command does not search the working folder by itself
+        shown = quietly() if options.quiet else heartbeat(f"phasecast {words[0]}")
+        # an installed command does not search the working folder by itself
+        with stdout, shown, working_folder(), kept_programs():
             return int(command(*bound.args, **bound.kwargs) or 0)
     except CycloptsError as error:
         return _complain(error, 2)
@@ -99,7 +105,7 @@ def _complain(problem: BaseException | str, code: int) -> int:
     """One line on stderr, without the frame that cyclopts draws around its errors."""
     from cyclopts import CycloptsError
 
-    from phasecast.cli.output import printable
+    from phasecast.progress import printable
 
     text = str(problem).strip()
     if isinstance(problem, CycloptsError):

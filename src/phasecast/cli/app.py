@@ -6,11 +6,19 @@ import importlib
 
 from cyclopts import App
 
-SHARED = {"arena": "run", "demo": "run", "sweep": "run", "report": "runs", "rlct": "llc"}
+SHARED = {
+    "arena": "run",
+    "demo": "run",
+    "sweep": "run",
+    "report": "runs",
+    "studio": "runs",
+    "sweeps": "runs",
+    "rlct": "llc",
+}
 """Commands that live in the module of another command."""
 
-GROUPS = ("runs", "recipes", "claims", "forecast", "plan")
-"""Commands with sub-commands: their module has an ``app``. The modules of the others have a function of their name."""
+GROUPS = {"runs": "app", "sweeps": "sweeps_app", "recipes": "app", "claims": "app", "forecast": "app", "plan": "app"}
+"""Commands with sub-commands, and their app in the module. The modules of the others have a function of their name."""
 
 
 def build_app(name: str, meaning: str) -> App:
@@ -18,8 +26,9 @@ def build_app(name: str, meaning: str) -> App:
     app = App(name="phasecast", help_format="plaintext", version_flags=[], suppress_keyboard_interrupt=False)
     module = importlib.import_module(f"phasecast.cli.{SHARED.get(name, name)}")
     if name in GROUPS:
-        module.app.help = meaning
-        app.command(module.app)
+        group = getattr(module, GROUPS[name])
+        group.help = meaning
+        app.command(group)
     elif name == "coefficient":
         group = module.coefficient_app()
         group.help = meaning

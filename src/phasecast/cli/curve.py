@@ -23,8 +23,10 @@ class Setting:
 
     students: Annotated[int, Parameter(help="hidden units K of the student")] = 2
     teachers: Annotated[int, Parameter(help="hidden units M of the teacher")] = 2
-    modes: Annotated[int | None, Parameter(help="distinct eigenvalues L of the input covariance")] = None
-    exponent: Annotated[float | None, Parameter(help="β: eigenvalues fall like l^−(1+β)")] = None
+    modes: Annotated[
+        int | None, Parameter(help="distinct eigenvalues L of the input covariance; needed without data")
+    ] = None
+    exponent: Annotated[float | None, Parameter(help="β: eigenvalues fall like l^−(1+β); needed without data")] = None
     lr: Annotated[float, Parameter(help="learning rate η")]
     sigma: Annotated[float, Parameter(help="standard deviation σ_J of the student's initial weights")] = 0.01
     inputs: Annotated[int | None, Parameter(help="inputs N, a multiple of the modes; defaults to the modes")] = None

@@ -16,6 +16,7 @@ class Common:
 
     json: Annotated[bool, Parameter(negative=(), help="print one JSON object on stdout and nothing else")] = False
     debug: Annotated[bool, Parameter(negative=(), help="show the traceback of an error")] = False
+    quiet: Annotated[bool, Parameter(negative=(), help="show no progress on stderr")] = False
 
 
 @Parameter(name="*")

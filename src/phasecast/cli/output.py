@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import json as jsonlib
-import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from phasecast.cli.options import Common, Drawn, Stored
+from phasecast.progress import printable
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from phasecast.core.results import Measurement
 
-_UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 EXIT_CODES = {"failed": 1, "refused": 3}
 """The exit codes of a status; every other status exits with 0."""
 
@@ -31,9 +30,15 @@ def emit(content: Mapping[str, Any], text: str, options: Common) -> None:
         print(printable(text), flush=True)
 
 
-def printable(text: str) -> str:
-    """A text without control characters and halves of surrogate pairs: names may come from somebody else's store."""
-    return _UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", text)
+def note(line: str) -> None:
+    """One line on stderr, beside the result."""
+    print(f"phasecast: {printable(' '.join(line.split()))}", file=sys.stderr, flush=True)
+
+
+def clip(text: str, longest: int) -> str:
+    """A text for one cell of a table: one line, cut where it is too long."""
+    line = " ".join(text.split())
+    return line if len(line) <= longest else line[: longest - 1] + "…"
 
 
 def emit_result(

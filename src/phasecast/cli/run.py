@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
 from phasecast.cli.options import Computing, Stored, Words
-from phasecast.cli.output import emit, exit_code, interruption_as_json, table
+from phasecast.cli.output import clip, emit, exit_code, interruption_as_json, table
 
 if TYPE_CHECKING:
     from phasecast.lab import Run, Sweep
     from phasecast.lab.engines import Engine
+    from phasecast.lab.recipe import Row
 
 Recipe = Annotated[str, Parameter(help='a recipe, package.module:RECIPE, or a TOML file with recipe = "…" and [set]')]
-Settings = Annotated[Words, Parameter(name="--set", help="key=value …, fields that differ from their defaults")]
+Settings = Annotated[
+    Words,
+    Parameter(
+        name="--set", help="key=value …, fields that differ from their defaults; `phasecast recipes NAME` lists them"
+    ),
+]
 
 
 def run(recipe: Recipe, /, *, settings: Settings = None, options: Computing = Computing()) -> int:
@@ -71,12 +77,13 @@ def sweep(
     plan = planned_runs(recipe, settings, axes)
     engine = _engine(where, options.threads)
     swept = compute(plan, engine=engine, store=options.store, checkpoint_every=options.checkpoint_every)
-    lines = [f"{run.id}  {run.status}" for run in swept.runs]
+    content = swept.plain()
+    lines = [swept_table(content["runs"])] if content["runs"] else []
     lines += [f"failed  {error}" for error in swept.errors]
     lines += [f"{swept.id}: {len(swept.runs)} of {len(plan.specs)} runs finished"]
     lines += [f"`phasecast report {swept.id}` writes a page"]
-    emit(swept.plain(), "\n".join(lines), options)
-    return exit_code(swept.status)
+    emit(content, "\n".join(lines), options)
+    return exit_code("failed") if swept.errors else 0  # a run that refuses an answer has finished all the same
 
 
 def demo(*, options: Stored = Stored()) -> int:
@@ -84,9 +91,11 @@ def demo(*, options: Stored = Stored()) -> int:
     from phasecast.lab import Store, load
 
     with interruption_as_json(options):
-        path = compute(store=options.store)
-    emit({"report": str(path)}, f"report: {path}", options)
-    return exit_code(load(path.parent.name, store=Store.of(options.store)).status)
+        path = compute(store=options.store, quiet=options.quiet)
+    run = load(path.parent.name, store=Store.of(options.store))
+    lines = [] if options.json else [run.summary["sentence"], "", *run_lines(run), ""]
+    emit({"report": str(path), **run.plain()}, "\n".join([*lines, f"report: {path}"]), options)
+    return exit_code(run.status)
 
 
 @Parameter(name="*")
@@ -175,18 +184,22 @@ def pin_threads(threads: int | None) -> None:
 
 def emit_run(run: Run, options: Computing) -> int:
     """Print what a run concluded, and return the exit code of its status."""
-    lines = [] if options.json else [*_answer_lines(run), ""]
+    lines = [] if options.json else [*run_lines(run), "", run.summary["sentence"], ""]
     lines += [f"{run.id}: {run.status}", f"  {run.path}", f"  `phasecast report {run.id}` writes a page"]
     emit(run.plain(), "\n".join(lines), options)
     return exit_code(run.status)
 
 
-def _answer_lines(run: Run) -> list[str]:
-    """The answers of a run as a table, the reasons of refused ones below it, and the sentence."""
+def run_lines(run: Run) -> list[str]:
+    """The answers of a run, the first forecast beside what it was about."""
     from phasecast.lab.forecasts.archive import kept
     from phasecast.report.forecasts import beside_forecasts
 
-    rows = beside_forecasts(run.conclusion().rows(), kept(run.folder))
+    return answer_lines(beside_forecasts(run.conclusion().rows(), kept(run.folder)))
+
+
+def answer_lines(rows: Sequence[Row]) -> list[str]:
+    """Answers as a table, and the reasons of those that are refused or have a warning below it."""
     reasons = [
         f"{row.name} is {row.measurement.status}: {reason}"
         for row in rows
@@ -197,7 +210,22 @@ def _answer_lines(run: Run) -> list[str]:
         ("quantity", "predicted", "measured", "verdict"),
         [(row.name, row.predicted, row.measured, row.verdict) for row in rows],
     )
-    return [answers, *(["", *reasons] if reasons else []), "", run.summary["sentence"]]
+    return [answers, *(["", *reasons] if reasons else [])]
+
+
+def swept_table(rows: Sequence[Mapping[str, Any]]) -> str:
+    """The runs of a sweep: what was varied, how each ended, and its key answer."""
+    return table(
+        ("varied", "status", "key answer", "run"),
+        [(field_words(row["varied"]), row["status"], clip(row["key"], 48), row["run"]) for row in rows],
+    )
+
+
+def field_words(values: Mapping[str, Any]) -> str:
+    """Fields of a spec with their values, in one cell of a table."""
+    from phasecast.lab.overview.listed_runs import value_in_words
+
+    return clip(" ".join(f"{name}={clip(value_in_words(value), 32)}" for name, value in values.items()), 72)
 
 
 def _seeds(text: str | None) -> int | list[int] | None:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.special import ndtri
 
 from phasecast.core.errors import OutsideRegime
 from phasecast.core.results import Prediction
@@ -48,6 +47,8 @@ def algorithmic_threshold(choice: str | Target, *, noise: float = 0.0) -> Predic
 
 def _information(one: Target, share: float) -> float:
     """E (E[z²−1|y])²: by cells of equal y without noise, by the Gaussian likelihood with it."""
+    from scipy.special import ndtri
+
     if one.noise == 0:
         line, widths = panels((*find_breaks(one), 0.0), 9.0, round(FINE * share))
         weights = widths * np.exp(-(line**2) / 2)

@@ -25,7 +25,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy.optimize
 
 from phasecast.core.errors import BadInput
 from phasecast.features.curvature.curvature_law import CurvatureLaw
@@ -90,6 +89,8 @@ def check_delta(delta: float) -> None:
 
 def zero_between(function: Callable[[float], float], low: float, high: float, accuracy: float = 1e-14) -> float:
     """Where a function of one number vanishes, to a relative ``accuracy``, between two ends with opposite signs."""
+    import scipy.optimize
+
     zero: Any = scipy.optimize.brentq(function, low, high, xtol=accuracy * low, rtol=np.float64(max(accuracy, 1e-15)))
     return float(zero)
 

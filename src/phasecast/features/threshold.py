@@ -32,6 +32,7 @@ from phasecast.features.threshold_search import (
     threshold_at_start,
 )
 from phasecast.features.unbounded import side_by_side
+from phasecast.progress import shows_progress
 
 LAST = 64.0  # default end of the search; chosen above every threshold of the slides, of order ten
 SHOWN = 1.5  # times δ*: where the spectrum is shown by default, far enough above to have an outlier
@@ -42,6 +43,7 @@ ALL_EASY = (
 )
 
 
+@shows_progress("threshold")
 def threshold(  # wide signature: the documented keywords of the headline function, each one option of the command
     target: str | Target | Callable[[Any], Any],
     activation: str | Activation | Scalar = "gelu",
@@ -61,6 +63,7 @@ def threshold(  # wide signature: the documented keywords of the headline functi
     samples: int = 20_000,
     up_to: float = LAST,
     curves: bool = False,
+    progress: bool = True,
 ) -> Threshold:
     """δ*(t) for a target, an activation and a loss; at ``time=math.inf`` it is δ_NN.
 
@@ -75,6 +78,7 @@ def threshold(  # wide signature: the documented keywords of the headline functi
     seeds, samples: of the random routes; the error is the standard error over seeds.
     up_to: the largest δ of the search where the law depends on δ.
     curves: also compute what :meth:`Threshold.figure` draws.
+    progress: show a line on stderr where it takes longer than two seconds.
     """
     check_bounds(lr=lr, a=a, b=b, initial_norm=initial_norm, noise=noise, delta=delta, simulate=simulate)
     check_bounds(seeds=seeds, samples=samples, up_to=up_to, time=None if time == math.inf else time)

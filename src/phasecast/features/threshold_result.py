@@ -14,7 +14,8 @@ from phasecast.figures.style import styled
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+
+    from phasecast.figures.drawing import Drawing
 
 Curve: TypeAlias = "tuple[list[float], list[float]]"
 """δ and the margin there."""
@@ -139,7 +140,7 @@ class Threshold(Measurement[float]):
         return f"({low:.5g}, {end})"
 
     @styled
-    def figure(self) -> Figure:
+    def figure(self) -> Drawing:
         """Left the bulk with its edge and outliers at one δ, right the margin over δ."""
         from phasecast.figures.drawing import blank
 

@@ -40,6 +40,7 @@ from phasecast.features.setting.functions import LOSSES
 from phasecast.features.setting.network import Network
 from phasecast.features.setting.target import Target
 from phasecast.features.threshold_result import Curve, Curves, Threshold
+from phasecast.progress import report_step
 
 ROUNDING = 1e-9  # relative, of a quadrature and its root
 COARSE = 0.7  # fineness of the grid whose distance is a quadrature's error; chosen
@@ -110,6 +111,7 @@ def watched_search(watcher: Callable[[str], None] | None) -> Iterator[None]:
 
 
 def _tell(line: str) -> None:
+    report_step(line)
     watcher = _WATCHER.get()
     if watcher is not None:
         watcher(line)

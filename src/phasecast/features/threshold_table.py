@@ -24,9 +24,10 @@ from phasecast.features.threshold import ALL_EASY, threshold
 from phasecast.features.threshold_result import Threshold
 from phasecast.features.threshold_search import watched_search
 from phasecast.figures.style import styled
+from phasecast.progress import shows_progress
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from phasecast.figures.drawing import Drawing
 
 TIMES = (0, 20, math.inf)  # steps: the start, where quadrature is exact, a time that mean-field theory reaches, the end
 
@@ -78,7 +79,7 @@ class ThresholdTable(Measurement[float]):
         return [("status", str(self.status)), *(("reason", reason) for reason in self.reasons)]
 
     @styled
-    def figure(self) -> Figure:
+    def figure(self) -> Drawing:
         """The δ with an outlier as a bar for each time, thresholds with their errors, and δ_alg as a line."""
         from phasecast.figures.drawing import COLOURS, EXACT, blank, legend
 
@@ -100,6 +101,7 @@ class ThresholdTable(Measurement[float]):
         return figure
 
 
+@shows_progress("threshold")
 def threshold_table(
     target: str | Target | Callable[[Any], Any],
     activation: str | Activation | Scalar = "gelu",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,13 +12,20 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
+from phasecast.figures.style import check_target
+
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")  # Okabe and Ito
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 EXACT = {"color": "#666666", "ls": "--", "lw": 1.2}
 
 
 class Drawing(Figure):
-    """A matplotlib figure that a notebook shows also where pyplot was not imported; ``savefig`` writes it to a file."""
+    """A matplotlib figure that a notebook shows also where pyplot was not imported, with :meth:`save` for papers."""
+
+    def save(self, path: str | Path) -> None:
+        """Write it to a .pdf, .svg or .png file; ``savefig`` of matplotlib has more options."""
+        check_target(Path(path))
+        self.savefig(path)
 
     def _repr_png_(self) -> tuple[bytes, dict[str, int]]:
         file = io.BytesIO()
@@ -78,6 +86,12 @@ def legend_above(figure: Figure, *axes: Axes) -> None:
     handles = [handle for part, _ in found for handle in part]
     labels = [label for _, part in found for label in part]
     figure.legend(handles, labels, loc="outside upper center", ncols=4, frameon=False, fontsize=8)
+
+
+def label_text(text: str, longest: int) -> str:
+    """A text from elsewhere as a label: one line, not too long, nothing unprintable, no formula."""
+    line = "".join(sign if sign.isprintable() else "\N{REPLACEMENT CHARACTER}" for sign in " ".join(text.split()))
+    return (line if len(line) <= longest else line[: longest - 1] + "…").replace("$", r"\$")
 
 
 def named(values: Sequence[Any], name: str) -> list[str]:

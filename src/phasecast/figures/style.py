@@ -5,10 +5,11 @@ from __future__ import annotations
 import functools
 import io
 import re
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ParamSpec
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from phasecast.core.errors import BadInput
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 P = ParamSpec("P")
+Drawn = TypeVar("Drawn", bound="Figure")
 
 INK = "#1b2a3c"  # text and axes; on a page it follows the page's own ink
 
@@ -46,11 +48,11 @@ def style() -> Iterator[None]:
         yield
 
 
-def styled(make: Callable[P, Figure]) -> Callable[P, Figure]:
+def styled(make: Callable[P, Drawn]) -> Callable[P, Drawn]:
     """A function or method that draws, in our style wherever it is called from."""
 
     @functools.wraps(make)
-    def drawn(*args: P.args, **kwargs: P.kwargs) -> Figure:
+    def drawn(*args: P.args, **kwargs: P.kwargs) -> Drawn:
         with style():
             return make(*args, **kwargs)
 
@@ -62,7 +64,8 @@ def to_svg(figure: Figure, name: str) -> str:
     import matplotlib as mpl
 
     file = io.StringIO()
-    with mpl.rc_context({**_STYLE, "svg.hashsalt": name}):
+    with mpl.rc_context({**_STYLE, "svg.hashsalt": name}), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing")  # names may be in any script
         figure.savefig(file, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
     return file.getvalue()
 

@@ -14,13 +14,14 @@ from phasecast.forecasting.result import Forecast
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+
+    from phasecast.figures.drawing import Drawing
 
 HEADROOM = 1.6  # of the highest median or outcome: intervals that reach further leave the axes
 
 
 @styled
-def fan(forecasts: Sequence[Forecast], outcome: float | None = None, until: float | None = None) -> Figure:
+def fan(forecasts: Sequence[Forecast], outcome: float | None = None, until: float | None = None) -> Drawing:
     """Medians and intervals over the step at which they were made, with the outcome or the end of the training.
 
     Forecasts before step 0 are drawn at 0. An arrow is a lower bound, a hollow mark on the axis a refusal.

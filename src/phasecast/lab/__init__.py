@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from phasecast.core.answers import Answer, Answers
 from phasecast.lab.engines.local import LocalEngine
+from phasecast.lab.overview.listed_runs import ListedRun, RunFilter, list_runs
 from phasecast.lab.recipe import Captioned, Chunk, Conclusion, Recipe, find_recipe, shipped, tabulate
 from phasecast.lab.runs import Run, load, resume, run
 from phasecast.lab.spec import DataFile, Factory, Spec
@@ -26,15 +27,18 @@ __all__ = [
     "Conclusion",
     "DataFile",
     "Factory",
+    "ListedRun",
     "LocalEngine",
     "Recipe",
     "Run",
+    "RunFilter",
     "Spec",
     "Store",
     "Sweep",
     "Swept",
     "Table",
     "find_recipe",
+    "list_runs",
     "load",
     "make_sweep",
     "read_sweep",

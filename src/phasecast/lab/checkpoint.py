@@ -58,6 +58,20 @@ def load_newest(folder: Path) -> tuple[int, Any, list[str]]:
     return 0, None, notes
 
 
+def peek(folder: Path) -> Any:
+    """The state of the newest sound checkpoint of a run that another process may be computing; None if there is none.
+
+    Nothing is removed, unlike in :func:`load_newest`.
+    """
+    refuse_links(folder, folder=True)
+    for path in _files(folder):
+        try:
+            return _read(path)
+        except (Damaged, FileNotFoundError):  # the process that computes removes old ones
+            continue
+    return None
+
+
 def _read(path: Path) -> Any:
     header, _, body = read_regular(path).partition(b"\n")
     try:

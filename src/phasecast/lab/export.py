@@ -34,9 +34,9 @@ def export(run: Run, to: Path) -> list[Path]:
                 _plain_strings(tree).to_netcdf(partial, engine="h5netcdf")
             return [to]
         if to.suffix == ".safetensors":
-            return _weights(tree, to)
+            return _weights(tree, to, {"run": run.id, "recipe": str(run.folder.spec()["recipe"])})
         written = []
-        for name, node in tree.children.items():
+        for name, node in sorted(tree.children.items()):  # folders are listed in any order
             table = _plain_strings(node).to_dataset()
             for extra, columns in _together(table):
                 path = to.with_name(f"{to.stem}-{name}{extra}.csv")
@@ -56,8 +56,8 @@ def _together(table: xr.Dataset) -> list[tuple[str, list[Hashable]]]:
     return [("" if len(dims) <= 1 else f"-{columns[0]}", columns) for dims, columns in shapes.items()]
 
 
-def _weights(tree: xr.DataTree, to: Path) -> list[Path]:
-    """One file per row of the table ``checkpoints``, with the step in its name."""
+def _weights(tree: xr.DataTree, to: Path, origin: dict[str, str]) -> list[Path]:
+    """One file per row of the table ``checkpoints``, with the step in its name; ``origin`` and step are metadata."""
     from safetensors.numpy import save_file
 
     table = tree["checkpoints"].to_dataset() if "checkpoints" in tree.children else None
@@ -69,7 +69,7 @@ def _weights(tree: xr.DataTree, to: Path) -> list[Path]:
         path = to.with_name(f"{to.stem}-{int(step):08d}.safetensors")
         arrays = {name.removeprefix(WEIGHTS): np.ascontiguousarray(table[name].values[place]) for name in names}
         with replacing(path) as partial:
-            save_file(arrays, partial)
+            save_file(arrays, partial, metadata={**origin, "step": str(int(step))})
         written.append(path)
     return written
 

@@ -94,22 +94,26 @@ class Row:
 class Conclusion:
     """What the results say: answers with ids, a sentence, and plain numbers for scripts.
 
-    ``numbers`` are read directly from the results (a step, an accuracy); None if there is no such number.
+    ``numbers`` are read directly from the results (a step, an accuracy); None if there is no such number. ``key`` is
+    the id of the answer that lists of runs show; by default it is the first.
     """
 
     answers: Answers
     sentence: str = ""
     numbers: Mapping[str, float | int | None] = field(default_factory=dict)
+    key: str = ""
 
     def __init__(
         self,
         answers: Iterable[Answer],
         sentence: str = "",
         numbers: Mapping[str, float | int | None] | None = None,
+        key: str = "",
     ):
         object.__setattr__(self, "answers", Answers(answers))
         object.__setattr__(self, "sentence", sentence)
         object.__setattr__(self, "numbers", dict(numbers or {}))
+        object.__setattr__(self, "key", key)
 
     @property
     def status(self) -> Status:
@@ -141,6 +145,7 @@ class Conclusion:
             "verdicts": {verdict: verdicts.count(verdict) for verdict in sorted(set(verdicts))},
             "answers": [answer.plain() for answer in self.answers],
             "numbers": {name: codec.plain(number) for name, number in self.numbers.items()},
+            **({"key": self.key} if self.key else {}),
         }
 
 

@@ -58,6 +58,7 @@ class Summary(_Record):
     verdicts: dict[str, int]
     answers: list[dict[str, Any]] | dict[str, dict[str, Any]]  # release 0.1.0 had them by label
     numbers: dict[str, float | int | None] = {}
+    key: str = ""
 
 
 class SealedNode(_Record):

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from phasecast.core.errors import BadInput, DamagedRun, StoreError
 from phasecast.core.user_code import without_code
-from phasecast.lab import integrity, tables
+from phasecast.lab import checkpoint, integrity, tables
 from phasecast.lab.driver import Driver
 from phasecast.lab.files import disk_errors, write_json
 from phasecast.lab.recipe import Conclusion, Recipe, find_recipe
+from phasecast.lab.records import is_checkpoint
 from phasecast.lab.spec import Spec, check_version, make_spec
 from phasecast.lab.store import FINISHED, FORMAT, RunFolder, Store, run_id
-from phasecast.progress import Progress, Silent, show_progress
+from phasecast.progress import Progress, Silent, quietly, show_progress
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -96,6 +97,20 @@ class Run:
         if status["status"] not in FINISHED:
             raise BadInput(f"{self.id} is {status['status']}", f"finish it with `phasecast runs resume {self.id}`")
         return tables.read(self.folder.results, self.id, self._seal(status))
+
+    def results_so_far(self) -> xr.DataTree | None:
+        """The arrays of an unfinished run as its last checkpoint counts them; it may go on meanwhile. None before it.
+
+        The recipe is asked for the names of dimensions if it can be had.
+        """
+        self.folder.refuse_links()
+        state = checkpoint.peek(self.folder.checkpoints)
+        if not is_checkpoint(state):
+            return None
+        layout = None
+        with suppress(BadInput), self.trusted():
+            layout = self.recipe.layout(self.spec)
+        return tables.read_so_far(self.folder.results, state["results"], layout)
 
     def check(self) -> str:
         """Read every byte of a finished run: ``sound``, ``not sealed`` by the release that made it, or ``unfinished``.
@@ -238,7 +253,8 @@ def execute(
             raise BadInput("the code or data changed while waiting for another process", "run it again")
         with disk_errors(folder.path):
             write_json(folder.path / "spec.json", request)
-        computed = Driver(recipe, spec, folder, progress, checkpoint_every, is_same).drive()
+        with quietly():  # the calls of a recipe do not show themselves: its chunks do
+            computed = Driver(recipe, spec, folder, progress, checkpoint_every, is_same).drive()
     return Run(identity, store, computed, allow_code=True)
 
 

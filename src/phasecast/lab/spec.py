@@ -39,7 +39,7 @@ class Spec(BaseModel):
     def contents(self) -> dict[str, str]:
         """Fingerprints of the user's code and data that this spec refers to, by field."""
         prints: dict[str, str] = {}
-        for name, kind in _content_fields(type(self)).items():
+        for name, kind in content_fields(type(self)).items():
             value = getattr(self, name)
             of = fingerprint.of_factory if kind == "factory" else fingerprint.of_file
             for number, one in enumerate(value if isinstance(value, tuple | list) else [value]):
@@ -99,6 +99,11 @@ def parse_axes(kind: type[Spec], assignments: Iterable[str]) -> dict[str, list[A
     return axes
 
 
+def parse_value(text: str) -> Any:
+    """The value that ``key=text`` stands for: TOML, else plain text; ``null`` is None."""
+    return _scalar(text)
+
+
 def read_toml(path: Path) -> dict[str, Any]:
     """The tables of a TOML file."""
     try:
@@ -119,8 +124,8 @@ def check_version(what: str, version: object, known: int) -> None:
         raise NewerVersion(f"{what} has version {version}, this phasecast knows {known}", "upgrade phasecast")
 
 
-def _content_fields(kind: type[Spec]) -> dict[str, str]:
-    """Fields marked Factory or DataFile, also inside ``| None`` and in tuples."""
+def content_fields(kind: type[Spec]) -> dict[str, str]:
+    """Fields marked Factory (``factory``) or DataFile (``file``), also inside ``| None`` and in tuples."""
 
     def marks(annotation: Any) -> list[str]:
         found = [mark.kind for mark in getattr(annotation, "__metadata__", ()) if isinstance(mark, _Content)]

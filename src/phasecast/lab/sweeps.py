@@ -32,6 +32,8 @@ from phasecast.core.errors import BadInput, PhasecastError, StoreError, unknown
 from phasecast.lab.engines import Engine, Outcome, RunTask
 from phasecast.lab.engines.local import LocalEngine
 from phasecast.lab.files import disk_errors, read_json, refuse_links, write_json
+from phasecast.lab.overview.listed_runs import ListedRun, list_runs
+from phasecast.lab.overview.stored_answers import key_number
 from phasecast.lab.recipe import Recipe, find_recipe
 from phasecast.lab.records import SweepRecord, check_id, check_record
 from phasecast.lab.runs import Run, identify, is_finished
@@ -125,6 +127,7 @@ class Swept:
     store: Store
     runs: tuple[Run, ...]
     errors: tuple[str, ...]
+    varied: tuple[str, ...] = ()
 
     @property
     def status(self) -> str:
@@ -135,8 +138,19 @@ class Swept:
         return next((status for status in ("refused", "warning") if status in statuses), "ok")
 
     def plain(self) -> dict[str, Any]:
-        """``{"sweep", "status", "runs", "errors"}``."""
-        runs = [{"run": run.id, "path": str(run.path), "status": run.status} for run in self.runs]
+        """``{"sweep", "status", "runs", "errors"}``; each run with its varied values and its key answer."""
+        runs = []
+        for run in self.runs:
+            status, spec = run.folder.status(), run.folder.read_spec()["spec"]
+            runs.append(
+                {
+                    "run": run.id,
+                    "path": str(run.path),
+                    "status": status["status"],
+                    "varied": {name: spec.get(name) for name in self.varied},
+                    "key": key_number(status.get("summary") or {}),
+                }
+            )
         return {"sweep": self.id, "status": self.status, "runs": runs, "errors": list(self.errors)}
 
 
@@ -178,7 +192,7 @@ def sweep(  # wide signature: the fields of a sweep beside those of run(), both 
             errors.append(f"{varied}: {outcome.error}")
         else:
             runs.append(Run(outcome.run, place, allow_code=True))
-    return Swept(identity, place, tuple(runs), tuple(errors))
+    return Swept(identity, place, tuple(runs), tuple(errors), planned.varied)
 
 
 def compute_tasks(
@@ -265,29 +279,39 @@ def find_sweep(identity: str, store: Store) -> str:
     return matches[0]
 
 
-def list_sweeps(store: Store) -> list[dict[str, Any]]:
-    """The sweeps of a store: id, recipe, what varies, how many runs, and how many of them are finished."""
+def list_sweeps(store: Store, listed: Sequence[ListedRun] | None = None) -> list[dict[str, Any]]:
+    """The sweeps of a store: id, recipe, what varies over which values, how many runs, how many of them finished.
+
+    ``listed`` are the runs of the store if they are known already.
+    """
+    names = _names(store)
+    known = {run.run: run for run in (list_runs(store) if listed is None and names else listed or ())}
     rows = []
-    for name in _names(store):
+    for name in names:
         with contextlib.suppress(BadInput):  # a damaged or newer file does not stop the list
             facts, runs = recall(name, store)
-            finished = sum(_is_finished(run) for run in runs)
+            members = [known[run.id] for run in runs if run.id in known]
             rows.append(
                 {
                     "sweep": name,
                     "recipe": facts["recipe"],
                     "varied": facts["varied"],
+                    "values": swept_values(facts["varied"], [member.spec for member in members]),
                     "runs": len(runs),
-                    "finished": finished,
+                    "finished": sum(member.status in FINISHED for member in members),
                 }
             )
     return rows
 
 
-def _is_finished(run: Run) -> bool:
-    with contextlib.suppress(BadInput):  # a damaged run is not
-        return run.exists and run.status in FINISHED
-    return False
+def swept_values(varied: Sequence[str], specs: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
+    """The values of each varied field over the specs that have been started, in their order."""
+    values: dict[str, dict[str, Any]] = {name: {} for name in varied}
+    for spec in specs:
+        for name in varied:
+            if name in spec:
+                values[name].setdefault(json.dumps(spec[name]), spec[name])
+    return {name: list(different.values()) for name, different in values.items()}
 
 
 def remove_sweep(identity: str, store: Store) -> None:

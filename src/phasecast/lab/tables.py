@@ -213,6 +213,49 @@ def read(path: Path, run: str = "", seal: Mapping[str, Mapping[str, Any]] | None
         raise DamagedRun(run, f"results.zarr cannot be read ({type(error).__name__}: {error})") from error
 
 
+def read_so_far(path: Path, state: Mapping[str, Any], layout: Mapping[str, Table] | None = None) -> xr.DataTree:
+    """The rows of an unfinished run that a checkpoint counts: those on disk and those that wait in ``state``.
+
+    They are never rewritten, so another process may go on meanwhile. Without the ``layout`` of the recipe, a table that
+    has no rows on disk yet gets dimensions named by number.
+    """
+    import xarray as xr
+    import zarr
+
+    run = path.parent.name
+    try:
+        nodes = integrity.nodes_of(path) if path.is_dir() else {}
+        root = zarr.open_group(path, mode="r") if nodes else None
+        datasets = {}
+        for name, count in state["written"].items():
+            columns: dict[str, Any] = {}
+            if root is not None and count and name in nodes:
+                group: Any = root[name]
+                for key, array in group.arrays():
+                    dims = tuple(array.metadata.dimension_names)
+                    columns[key] = (dims, array[:] if dims == (key,) else array[:count])
+            for key, rows in state["waiting"].get(name, {}).items():
+                table = None if layout is None else layout.get(name)
+                dims = columns[key][0] if key in columns else _dimensions(name, key, rows.ndim, table)
+                columns[key] = (dims, np.concatenate([columns[key][1], rows]) if key in columns else rows)
+                fixed = {} if table is None else table.coordinates
+                columns |= {axis: ((axis,), _labels(fixed[axis])) for axis in dims if axis in fixed}
+            datasets[f"/{name}"] = xr.Dataset(columns)
+        return xr.DataTree.from_dict(datasets)
+    except integrity.Unsound as damage:
+        raise DamagedRun(run, str(damage)) from None
+    except (StoreError, OSError):
+        raise
+    except Exception as error:
+        raise DamagedRun(run, f"results.zarr cannot be read ({type(error).__name__}: {error})") from error
+
+
+def _dimensions(name: str, variable: str, count: int, table: Table | None) -> tuple[str, ...]:
+    if table is not None and variable in table.variables:
+        return (table.grows, *table.variables[variable])
+    return (f"{name}-row", *(f"{variable}-{axis}" for axis in range(1, count)))
+
+
 def _compressors() -> tuple[Any, ...]:
     from zarr.codecs import Crc32cCodec, ZstdCodec
 

@@ -16,16 +16,12 @@ import itertools
 import math
 from dataclasses import dataclass
 
-import jax
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import linear_sum_assignment
 
 from phasecast.core.errors import BadInput, OutsideRegime, whole_number
 from phasecast.core.policy import Policy, rule
-from phasecast.core.precision import float64
 from phasecast.core.results import Prediction
-from phasecast.core.types import Array
 from phasecast.online.curve_result import check_alphas
 from phasecast.online.dynamics import generalisation_error, overlap_rates
 from phasecast.online.order_parameters import OrderParameters
@@ -33,6 +29,8 @@ from phasecast.online.spectrum import Spectrum
 
 SOURCE = "Worschech & Rosenow 2024"
 MOST_DIRECTIONS = 1200  # of all units, up to which the curvature is diagonalised; chosen, bounds time and memory
+
+IMAGINARY_STEP = 1e-30  # of derivatives; its square is below the rounding of numbers of size one
 
 
 @dataclass(frozen=True)
@@ -85,6 +83,8 @@ def asymptotic_curve(
     Beyond ``MOST_DIRECTIONS`` of all units the part along the teachers is left out too (as in the module's formula); it
     fades as fewer and fewer modes are left to learn.
     """
+    from scipy.optimize import linear_sum_assignment
+
     grid = check_alphas(alphas)
     _, students, teachers = state.shape
     if students != teachers:
@@ -93,8 +93,7 @@ def asymptotic_curve(
         raise BadInput(f"the learning rate is {lr:g}", "use η > 0")
     first = state.moment(1, spectrum)
     _, order = linear_sum_assignment(-first.R.T)  # the student of each teacher
-    with float64():
-        begin = max(float(generalisation_error(first.R, first.Q, first.T)), 0.0)
+    begin = max(float(generalisation_error(first.R, first.Q, first.T)), 0.0)
     c = max(POLICY.third_order, POLICY.growth * teachers)
     if c * math.sqrt(begin) > POLICY.widest:
         raise OutsideRegime(
@@ -196,7 +195,10 @@ def _curvature(T1: np.ndarray) -> np.ndarray:
 
 
 def _jacobians(teachers: int, spectrum: Spectrum) -> tuple[np.ndarray, np.ndarray]:
-    """The Jacobian at R = Q = T = 1 in symmetric variables, by powers of η: shapes (fields·L, fields·L)."""
+    """The Jacobian at R = Q = T = 1 in symmetric variables, by powers of η: shapes (fields·L, fields·L).
+
+    A column is Im f(x + ih)/h, which nothing cancels in, so h can be so small that its square is lost in rounding.
+    """
     M = whole_number("teachers", teachers, 1)
     modes = spectrum.modes
     eye = np.eye(M)
@@ -204,18 +206,15 @@ def _jacobians(teachers: int, spectrum: Spectrum) -> tuple[np.ndarray, np.ndarra
     places = [(0, 0), (0, 1)][: len(shapes)]
     T = np.repeat(eye[None], modes, axis=0)
 
-    def rates(x: Array, lr: float, order: int) -> jax.Array:
+    def rates(x: np.ndarray, order: int) -> np.ndarray:
         fields = x.reshape(2 * len(shapes), modes)
         R, Q = (
             T + sum(fields[start + n][:, None, None] * shape for n, shape in enumerate(shapes))
             for start in (0, len(shapes))
         )
-        dR, dQ = overlap_rates(R, Q, T, spectrum.eigenvalues, spectrum.weights, lr, "erf", order)
-        parts = [part[:, i, j] for part, (i, j) in itertools.product((dR, dQ), places)]
-        return jax.numpy.concatenate(parts)
+        dR, dQ = overlap_rates(R, Q, T, spectrum.eigenvalues, spectrum.weights, 1.0, "erf", order)
+        return np.concatenate([np.asarray(part)[:, i, j] for part, (i, j) in itertools.product((dR, dQ), places)])
 
-    with float64():
-        zero = jax.numpy.zeros(2 * len(shapes) * modes)
-        orders = (jax.jit(jax.jacfwd(lambda x, order=order: rates(x, 1.0, order))) for order in (1, 2))
-        first, both = (np.asarray(jacobian(zero)) for jacobian in orders)
+    steps = 1j * IMAGINARY_STEP * np.eye(2 * len(shapes) * modes)
+    first, both = (np.stack([rates(step, order).imag for step in steps], axis=1) / IMAGINARY_STEP for order in (1, 2))
     return first, both - first

@@ -25,10 +25,12 @@ from phasecast.online.linear import sgd_stability_limit, stability_limit
 from phasecast.online.order_parameters import OrderParameters
 from phasecast.online.plateau import escape_time, plateau
 from phasecast.online.spectrum import Spectrum
+from phasecast.progress import report_step, shows_progress
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.figure import Figure
+
+    from phasecast.figures.drawing import Drawing
 
 
 @dataclass(frozen=True)
@@ -158,7 +160,7 @@ class CurveForecast(Curve):
         return frame
 
     @styled
-    def figure(self) -> Figure:
+    def figure(self) -> Drawing:
         """The curve with its spread, SGD as points if it was run, plateau and power law where the curve shows them."""
         from phasecast.figures.drawing import COLOURS, EXACT, blank, legend
 
@@ -186,6 +188,7 @@ class CurveForecast(Curve):
         return figure
 
 
+@shows_progress("learning curve")
 def curve(
     students: int = 2,
     teachers: int = 2,
@@ -202,12 +205,14 @@ def curve(
     order: int = 2,
     activation: Activation = "erf",
     simulate: int = 0,
+    progress: bool = True,
 ) -> CurveForecast:
     """Forecast a learning curve: ε over α from the order-parameter equations, and theory for its parts.
 
     Give ``modes`` and ``exponent`` (β), or a ``spectrum``. ``sigma`` is the standard deviation of the student's
     weights; ``inputs`` is N, a multiple of the modes, and defaults to one per mode; ``order=2`` is exact for N → ∞,
-    ``order=1`` keeps O(η) only; ``simulate`` is the number of seeds of SGD to run as well.
+    ``order=1`` keeps O(η) only; ``simulate`` is the number of seeds of SGD to run as well. ``progress`` shows a line on
+    stderr where it takes longer than two seconds.
 
     >>> forecast = curve(modes=4, exponent=1.0, lr=0.5, inputs=400, draws=2, alphas=[1, 30])
     >>> str(forecast.status), forecast.plateau["eps"] > 0.005
@@ -222,6 +227,8 @@ def curve(
     kept = draws * (count * (students + teachers) + unknowns + grid.size) + unknowns * min(unknowns, grid.size)
     check_memory(8.0 * kept, "this curve", "use fewer units, modes, inputs, draws or points")
     whole_number("draws", draws, 1)
+    whole_number("students", students, 1)
+    whole_number("teachers", teachers, 1)
     whole_number("simulate", simulate, 0)
     if activation not in ACTIVATIONS:
         raise BadInput(f"unknown activation '{activation}'", f"choose one of: {', '.join(ACTIVATIONS)}")
@@ -231,6 +238,7 @@ def curve(
         OrderParameters.draw(students, teachers, chosen, inputs=count, sigma=sigma, seed=seed + number)
         for number in range(draws)
     ]
+    report_step(f"solving the equations of {draws} draws")
     curves = solve_many(starts, chosen, lr, grid, activation, order)
     policy = {**POLICY.plain(), "parts": PARTS_POLICY.plain(), "solver": SOLVER_POLICY.plain()}
     common: dict[str, Any] = {"alpha": grid, "spectrum": chosen.plain(), "name": "learning curve", "policy": policy}

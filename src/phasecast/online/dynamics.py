@@ -17,12 +17,11 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-import diffrax
 import jax
-import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -32,7 +31,8 @@ from phasecast.core.precision import float64
 from phasecast.core.results import Status
 from phasecast.core.types import Array
 from phasecast.online.curve_result import Curve, check_alphas
-from phasecast.online.erf_averages import i4_contraction
+from phasecast.online.numerics.erf_averages import i4_contraction
+from phasecast.online.numerics.integrator import Beginning, Control, Integration, begin, integrate
 from phasecast.online.order_parameters import OrderParameters
 from phasecast.online.spectrum import Spectrum
 
@@ -116,34 +116,36 @@ class Solver(NamedTuple):
 
 def couplings(R1: Array, Q1: Array, T1: Array, activation: Activation, order: int) -> Couplings:
     """How the first moments drive every mode."""
+    xp = R1.__array_namespace__()
     students, teachers = R1.shape
     ratio = teachers / students
     if activation == "linear":
-        S = jnp.sum(T1) - 2 * ratio * jnp.sum(R1) + ratio**2 * jnp.sum(Q1)
-        A, G = jnp.ones((students, teachers), R1.dtype), -ratio * jnp.ones((students, students), R1.dtype)
-        return Couplings(A, G, S * jnp.ones((students, students), R1.dtype) if order == 2 else None)
-    q, t = 1 + jnp.diagonal(Q1), 1 + jnp.diagonal(T1)
-    A = 2 / jnp.pi / jnp.sqrt(q[:, None] * t[None] - R1**2)
-    g = 2 / jnp.pi * ratio / jnp.sqrt(q[:, None] * q[None] - Q1**2)
-    G = -g + jnp.diag((jnp.sum(g * Q1, axis=1) - jnp.sum(A * R1, axis=1)) / q)
+        S = xp.sum(T1) - 2 * ratio * xp.sum(R1) + ratio**2 * xp.sum(Q1)
+        A, G = xp.ones((students, teachers), R1.dtype), -ratio * xp.ones((students, students), R1.dtype)
+        return Couplings(A, G, S * xp.ones((students, students), R1.dtype) if order == 2 else None)
+    q, t = 1 + xp.diagonal(Q1), 1 + xp.diagonal(T1)
+    A = 2 / math.pi / xp.sqrt(q[:, None] * t[None] - R1**2)
+    g = 2 / math.pi * ratio / xp.sqrt(q[:, None] * q[None] - Q1**2)
+    G = -g + xp.diag((xp.sum(g * Q1, axis=1) - xp.sum(A * R1, axis=1)) / q)
     if order == 1:
         return Couplings(A, G, None)
-    C = jnp.block([[Q1, R1], [R1.T, T1]])
-    coefficients = jnp.concatenate([jnp.full(students, -ratio), jnp.ones(teachers)]).astype(R1.dtype)
+    C = xp.block([[Q1, R1], [R1.T, T1]])
+    coefficients = xp.concatenate([xp.full(students, -ratio), xp.ones(teachers)]).astype(R1.dtype)
     return Couplings(A, G, i4_contraction(C, coefficients, students))
 
 
 def generalisation_error(R1: Array, Q1: Array, T1: Array, activation: Activation = "erf") -> Array:
     """ε of first moments of shapes (…, K, M), (…, K, K), (…, M, M): eq. 19 and 94 for any K and M."""
+    xp = R1.__array_namespace__()
     students, teachers = R1.shape[-2:]
     ratio = teachers / students
     if activation == "linear":
         parts = R1, Q1, T1
     else:
-        q, t = (1 / jnp.sqrt(1 + jnp.diagonal(part, axis1=-2, axis2=-1)) for part in (Q1, T1))
+        q, t = (1 / xp.sqrt(1 + xp.diagonal(part, axis1=-2, axis2=-1)) for part in (Q1, T1))
         pairs = ((R1, q, t), (Q1, q, q), (T1, t, t))
-        parts = [2 / jnp.pi * jnp.arcsin(x * a[..., :, None] * b[..., None, :]) for x, a, b in pairs]
-    R, Q, T = (jnp.sum(part, axis=(-2, -1)) for part in parts)
+        parts = [2 / math.pi * xp.arcsin(x * a[..., :, None] * b[..., None, :]) for x, a, b in pairs]
+    R, Q, T = (xp.sum(part, axis=(-2, -1)) for part in parts)
     return (T - 2 * ratio * R + ratio**2 * Q) / (2 * teachers)
 
 
@@ -152,7 +154,8 @@ def overlap_rates(
 ) -> tuple[Array, Array]:
     """(dR/dα, dQ/dα) of all modes."""
     students = R.shape[1]
-    R1, Q1, T1 = (jnp.tensordot(weights * eigenvalues, part, axes=1) for part in (R, Q, T))
+    xp = R.__array_namespace__()
+    R1, Q1, T1 = (xp.tensordot(weights * eigenvalues, part, axes=1) for part in (R, Q, T))
     A, G, S = couplings(R1, Q1, T1, activation, order)
     rate = (lr / students * eigenvalues)[:, None, None]
     dR = rate * (A @ T + G @ R)
@@ -187,7 +190,9 @@ def first_moments(J: Array, C: Array | None, fixed: TeacherCoordinates) -> tuple
     """R^(1) and Q^(1) of mean weights and fluctuations."""
     scaled = J * fixed.coordinate_weights
     Q1 = scaled @ J.T
-    return scaled @ fixed.B.T, Q1 if C is None else Q1 + jnp.tensordot(fixed.weights * fixed.eigenvalues, C, axes=1)
+    if C is not None:
+        Q1 = Q1 + C.__array_namespace__().tensordot(fixed.weights * fixed.eigenvalues, C, axes=1)
+    return scaled @ fixed.B.T, Q1
 
 
 def solve(
@@ -210,7 +215,7 @@ def solve(
         order has no stability limit, so if ηM/K times the mean eigenvalue exceeds ``POLICY.small_rate`` the second
         is solved too: the curve is refused if that one is, and otherwise warns by how much they differ.
     alphas: increasing values of α to report.
-    rtol: of the error-controlled solver (diffrax, Tsit5). ε is a difference of sums that cancel near perfect learning,
+    rtol: of the error-controlled solver (Tsitouras 5(4)). ε is a difference of sums that cancel near perfect learning,
         so ``error`` of the curve adds the rounding of that difference.
     step: a fixed step in α instead of error control.
 
@@ -260,17 +265,11 @@ def _solved(
 ) -> list[Curve]:
     """One curve per state, to the order of the solver."""
     J, fixed = _coordinates(states, spectra)
-    modes, students, _ = states[0].shape
-    C = np.zeros((len(states), modes, students, students)) if solver.order == 2 else None
+    students = states[0].shape[1]
     scale = POLICY.absolute_tolerance * min(1.0, float(np.sqrt(np.mean(J**2))) or 1.0)
     atol = solver.rtol * scale
-    static = {"activation": solver.activation, "order": solver.order, "fixed_step": solver.step is not None}
-    with float64():
-        steps = tuple(jnp.asarray(one) for one in (solver.rtol, atol, solver.step or 0.0))
-        start = jnp.asarray(J), None if C is None else jnp.asarray(C)
-        constants = jax.tree.map(jnp.asarray, fixed)
-        solved = _integrate(start, constants, jnp.asarray(rates), jnp.asarray(grid), steps, **static)
-        solved = jax.tree.map(np.asarray, solved)
+    equations = _Equations(fixed, rates, students, solver.activation, solver.order)
+    solved = _integrate(J, equations, grid, (solver.rtol, atol), solver.step)
     curves = []
     for at, state in enumerate(states):
         one: Solution = jax.tree.map(lambda part, at=at: part[at], solved)
@@ -304,56 +303,74 @@ def _solved(
     return curves
 
 
-@functools.partial(jax.jit, static_argnames=("activation", "order", "fixed_step"))
+class _Equations(NamedTuple):
+    """The equations of several starts for states that are one row of numbers each, in NumPy or traced by JAX."""
+
+    fixed: TeacherCoordinates
+    lr: Array
+    students: int
+    activation: Activation
+    order: int
+
+    def unpack(self, y: Array) -> tuple[Array, Array | None]:
+        coordinates, modes = self.students * self.fixed.B.shape[-1], self.fixed.eigenvalues.shape[-1]
+        J = y[:, :coordinates].reshape(len(y), self.students, -1)
+        return J, y[:, coordinates:].reshape(len(y), modes, self.students, -1) if self.order == 2 else None
+
+    def slope(self, y: Array) -> Array:
+        def rates(J: Array, C: Array | None, fixed: TeacherCoordinates, lr: Array) -> Array:
+            parts = weight_rates(J, C, fixed, lr, self.activation, self.order)
+            return J.__array_namespace__().concatenate([part.ravel() for part in parts if part is not None])
+
+        return _for_each(rates)(*self.unpack(y), self.fixed, self.lr)
+
+    def observe(self, y: Array) -> tuple[Array, Array, Array]:
+        R1, Q1 = _for_each(first_moments)(*self.unpack(y), self.fixed)
+        return R1, Q1, generalisation_error(R1, Q1, self.fixed.T1, self.activation)
+
+
+def _for_each(function: Callable[..., Any]) -> Callable[..., Any]:
+    """``function`` for stacked arguments: vmapped if the first is of JAX, else one call after another."""
+
+    def stacked(*trees: Any) -> Any:
+        if isinstance(trees[0], jax.Array):
+            return jax.vmap(function)(*trees)
+        rows = (jax.tree.map(lambda part, at=at: part[at], trees) for at in range(len(trees[0])))
+        return jax.tree.map(lambda *parts: np.stack(parts), *(function(*row) for row in rows))
+
+    return stacked
+
+
 def _integrate(
-    start: tuple[Array, Array | None],
+    J: np.ndarray, equations: _Equations, grid: np.ndarray, tolerance: tuple[float, float], step: float | None
+) -> Solution:
+    """Every start with its own constants and rate, on one grid."""
+    starts, students, modes = len(J), equations.students, equations.fixed.eigenvalues.shape[-1]
+    fluctuations = np.zeros((starts, modes * students**2 if equations.order == 2 else 0))
+    y = np.concatenate([J.reshape(starts, -1), fluctuations], axis=1)
+    parts = (*tolerance, step or 0.0, POLICY.shortest_step * grid[-1])
+    control = Control(*(np.asarray(part, float) for part in parts), most=np.asarray(POLICY.most_steps))
+    start = begin(equations.slope, equations.observe, y, control)
+    with float64():
+        outcome = _compiled(start, equations.fixed, equations.lr, grid, control, *equations[2:])
+        outcome = jax.tree.map(np.asarray, outcome)
+    return Solution(*outcome.observed, *equations.unpack(outcome.y), outcome.steps, outcome.success)
+
+
+@functools.partial(jax.jit, static_argnums=(5, 6, 7))
+def _compiled(
+    # wide signature: jit traces the arrays and compiles for each value of the last three
+    start: Beginning,
     fixed: TeacherCoordinates,
-    lr: jax.Array,
-    grid: jax.Array,
-    steps: tuple[Array, Array, Array],
-    *,
+    lr: Array,
+    grid: Array,
+    control: Control,
+    students: int,
     activation: Activation,
     order: int,
-    fixed_step: bool,
-) -> Solution:
-    """Every start with its own constants and rate, on one grid; ``steps`` are rtol, atol and the fixed step."""
-    rtol, atol, step = steps
-
-    def one(y0: tuple[Array, Array | None], constants: TeacherCoordinates, eta: Array) -> Solution:
-        def rhs(_: Rate, y: tuple[Array, Array | None], __: None) -> tuple[Array, Array | None]:
-            J, C = y
-            return weight_rates(J, C, constants, eta, activation, order)
-
-        def observe(_: Rate, y: tuple[Array, Array | None], __: None) -> tuple[Array, Array, Array]:
-            J, C = y
-            R1, Q1 = first_moments(J, C, constants)
-            return R1, Q1, generalisation_error(R1, Q1, constants.T1, activation)
-
-        controller = (
-            diffrax.ConstantStepSize()
-            if fixed_step
-            else diffrax.PIDController(rtol=rtol, atol=atol, dtmin=POLICY.shortest_step * grid[-1], force_dtmin=False)
-        )
-        saves = (diffrax.SubSaveAt(ts=grid, fn=observe), diffrax.SubSaveAt(t1=True))
-        outcome = diffrax.diffeqsolve(
-            diffrax.ODETerm(rhs),
-            diffrax.Tsit5(),
-            0.0,
-            grid[-1],
-            step if fixed_step else None,
-            y0,
-            saveat=diffrax.SaveAt(subs=saves),
-            stepsize_controller=controller,
-            max_steps=POLICY.most_steps,
-            throw=False,
-            adjoint=diffrax.ForwardMode(),
-        )
-        (R1, Q1, eps), last = outcome.ys  # pyright: ignore[reportGeneralTypeIssues]
-        J, C = jax.tree.map(lambda part: part[0], last)
-        success = outcome.result == diffrax.RESULTS.successful
-        return Solution(R1, Q1, eps, J, C, outcome.stats["num_steps"], success)
-
-    return jax.vmap(one)(start, fixed, lr)
+) -> Integration:
+    equations = _Equations(fixed, lr, students, activation, order)
+    return integrate(equations.slope, equations.observe, start, grid, control)
 
 
 def _coordinates(states: list[OrderParameters], spectra: list[Spectrum]) -> tuple[np.ndarray, TeacherCoordinates]:

@@ -11,7 +11,6 @@ from typing import overload
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import gamma, gammainc, gammaincc
 
 from phasecast.core.errors import BadInput, whole_number
 from phasecast.core.results import Prediction
@@ -34,6 +33,8 @@ def integral_curve(
     h(1) + h(N_l) − max h and max h, because h has one maximum; the frozen sum falls, so its bound is its first term.
     Eq. 49, ½h(1), is not a bound: at late times ½h(L) is left.
     """
+    from scipy.special import gamma, gammainc, gammaincc
+
     grid = check_alphas(alphas)
     check_rate(lr)
     spectrum = Spectrum.power_law(modes, exponent)
@@ -66,6 +67,8 @@ def power_law_window(modes: int, exponent: float, lr: float) -> tuple[float, flo
 
     1/(2ηλ₊) < α < Γ((2β+1)/(1+β))^{(1+β)/β} L^{1+β}/(2ηλ₊)
     """
+    from scipy.special import gamma
+
     check_rate(lr)
     largest = Spectrum.power_law(modes, exponent).largest
     stretch = gamma((2 * exponent + 1) / (1 + exponent)) ** ((1 + exponent) / exponent)

@@ -16,14 +16,10 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import root
 
 from phasecast.core.errors import BadInput, whole_number
-from phasecast.core.precision import float64
 from phasecast.core.results import Prediction, Result, show
 from phasecast.online.order_parameters import OrderParameters
 from phasecast.online.spectrum import Spectrum
@@ -67,6 +63,8 @@ def plateau(T1: ArrayLike) -> Plateau:
     >>> round(at.eps, 8), round(at.Q, 6)
     (0.00580542, 0.333333)
     """
+    from scipy.optimize import root
+
     T1 = _gram(T1, "T1")
     teachers = len(T1)
     total = T1.sum() / teachers
@@ -176,18 +174,14 @@ def response(T1: np.ndarray, at: Plateau) -> np.ndarray:
 
     The others move by −r together, which cancels in the sums over students to first order, so K does not appear.
     """
-    teachers = len(T1)
-
-    def drift(r: jax.Array) -> jax.Array:
-        a, t = jnp.asarray(at.coefficients), 1 + jnp.diagonal(jnp.asarray(T1))
-        q = a @ r
-        own, R = 1 + at.Q + 2 * q, jnp.asarray(at.R) + r
-        A = 1 / jnp.sqrt(own * t - R**2)
-        g = teachers / jnp.sqrt(1 + 2 * at.Q + 2 * q)
-        return 2 / jnp.pi * (A + a * (-g + (g * (at.Q + q) - A @ R) / own))
-
-    with float64():
-        return np.asarray(jax.jit(jax.jacfwd(drift))(jnp.zeros(teachers)))
+    a, R, Q, t, teachers = at.coefficients, at.R, at.Q, 1 + np.diagonal(T1), len(T1)
+    own = 1 + Q
+    A, g = 1 / np.sqrt(own * t - R**2), teachers / math.sqrt(1 + 2 * Q)
+    # c = A + a(−g + (gQ − A·R)/own) up to 2/π; with r, own grows by 2a·r, Q by a·r and R by r
+    dA = A[:, None] ** 3 * (np.diag(R) - np.outer(t, a))
+    dg = -g / (1 + 2 * Q) * a
+    dc = -dg + (dg * Q + g * a - R @ dA - A) / own - 2 * a * (g * Q - A @ R) / own**2
+    return 2 / math.pi * (dA + np.outer(a, dc))
 
 
 def _gram(matrix: ArrayLike, name: str) -> np.ndarray:

@@ -12,7 +12,6 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import NamedTuple, TypedDict, Unpack
 
 import jax
@@ -22,17 +21,16 @@ from numpy.typing import ArrayLike
 
 from phasecast.core.errors import BadInput, whole_number
 from phasecast.core.policy import Policy, rule
-from phasecast.core.precision import float64
 from phasecast.core.results import Status
 from phasecast.core.types import Array, Key
 from phasecast.online.curve_result import Curve, check_alphas
 from phasecast.online.dynamics import ACTIVATIONS, Activation, generalisation_error
 from phasecast.online.order_parameters import Moments, draw_weights
 from phasecast.online.spectrum import Spectrum
+from phasecast.progress import report_step, shows_progress
 
 BLOCK = 32  # examples per block; chosen for speed, any size gives the same steps
 MOST_STEPS = 2**31 - 1  # steps are counted in int32
-MOST_ARRAYS = 2  # in a file: rows, and their labels
 
 
 @dataclass(frozen=True)
@@ -56,12 +54,14 @@ class DataOptions(TypedDict, total=False):
         Defaults to 1.
     activation: of the hidden units; defaults to "erf" for Gaussian inputs and to "linear" for data.
     trained: only the first N_l coordinates of the students move; defaults to all.
+    progress: whether a line on stderr shows how far it is after two seconds; defaults to true.
     """
 
     sigma: float
     seeds: int | Sequence[int]
     activation: Activation
     trained: int | None
+    progress: bool
 
 
 class SGDOptions(DataOptions, total=False):
@@ -82,6 +82,7 @@ class _DataDefaults:
     seeds: int | Sequence[int] = 1
     activation: Activation = "linear"
     trained: int | None = None
+    progress: bool = True
 
     @property
     def numbers(self) -> list[int]:
@@ -97,6 +98,7 @@ class _SGDDefaults(_DataDefaults):
     rotated: bool = False
 
 
+@shows_progress("SGD")
 def simulate(
     students: int,
     teachers: int,
@@ -136,11 +138,13 @@ def simulate(
         J = _walk(J, B, keys, training, at, int(count), activation=activation)
         at = int(count)
         reached.append(np.asarray(J))
+        report_step(f"SGD at α = {at / inputs:.4g}, {len(numbers)} seeds", at, int(counts[-1]))
     runs = zip(np.stack(reached, axis=1), drawn, strict=True)
     states = [[_first_moments(j, b, values, basis) for j in run] for run, (_, b) in runs]
     return [_curve(run, counts / inputs, activation) for run in states]
 
 
+@shows_progress("SGD on data")
 def simulate_data(
     data: ArrayLike, students: int, teachers: int, lr: float, alphas: ArrayLike, **options: Unpack[DataOptions]
 ) -> list[Curve]:
@@ -180,51 +184,6 @@ def simulate_data(
             states.append(_first_moments(np.asarray(J), B, spectrum.eigenvalues, None))
         curves.append(_curve(states, counts / inputs, activation))
     return curves
-
-
-def load_data(path: str | Path) -> np.ndarray:
-    """A matrix from a .npy file, or the only array of a .npz file; pickled content is never executed."""
-    arrays = _arrays(Path(path))
-    if len(arrays) != 1:
-        raise BadInput(f"{path} has {len(arrays)} arrays", "keep one in the file")
-    (loaded,) = arrays
-    return loaded.reshape(len(loaded), -1) if loaded.ndim > 2 else loaded
-
-
-def load_labelled(path: str | Path) -> tuple[np.ndarray, np.ndarray]:
-    """Rows (n, d) and labels (n,) from a .npz file with two arrays, in any order and under any names."""
-    arrays = _arrays(Path(path))
-    labels = [one for one in arrays if one.ndim == 1]
-    rows = [one for one in arrays if one.ndim > 1]
-    if len(labels) != 1 or len(rows) != 1 or len(rows[0]) != len(labels[0]):
-        shapes = ", ".join(str(one.shape) for one in arrays)
-        raise BadInput(f"{path} has arrays of shapes {shapes}", "write numpy.savez(file, X=…, y=…), (n, d) and (n,)")
-    return rows[0].reshape(len(rows[0]), -1), labels[0]
-
-
-def _arrays(path: Path) -> list[np.ndarray]:
-    """The arrays of a .npy or .npz file, which must hold real numbers."""
-    if not path.is_file():
-        raise BadInput(f"there is no file {path}", "give a .npy or .npz file")
-    try:
-        loaded = np.load(path, allow_pickle=False)
-    except Exception as error:  # numpy raises many kinds for a file that is not its own
-        words = " ".join(str(error).split())[:200]
-        raise BadInput(f"{path} cannot be read safely as an array ({words})", "write it with numpy.save") from None
-    arrays = [loaded]
-    if isinstance(loaded, np.lib.npyio.NpzFile):
-        with loaded:
-            if len(loaded.files) > MOST_ARRAYS:
-                raise BadInput(f"{path} has {len(loaded.files)} arrays", "keep one in the file, or rows and labels")
-            try:
-                arrays = [loaded[name] for name in loaded.files]
-            except Exception as error:
-                words = " ".join(str(error).split())[:200]
-                raise BadInput(f"{path} has no plain array ({words})", "write it with numpy.savez") from None
-    for one in arrays:
-        if not np.issubdtype(one.dtype, np.number) or np.issubdtype(one.dtype, np.complexfloating):
-            raise BadInput(f"{path} holds {one.dtype}, not numbers", "give a matrix of real numbers")
-    return arrays
 
 
 class _Training(NamedTuple):
@@ -297,8 +256,8 @@ def _first_moments(J: np.ndarray, B: np.ndarray, values: np.ndarray, basis: np.n
 
 def _curve(states: list[Moments], grid: np.ndarray, activation: Activation) -> Curve:
     R1, Q1, T1 = (np.stack([getattr(state, name) for state in states]) for name in ("R", "Q", "T"))
-    with float64():
-        eps = np.asarray(generalisation_error(jnp.asarray(R1), jnp.asarray(Q1), jnp.asarray(T1), activation))
+    with np.errstate(over="ignore", invalid="ignore"):
+        eps = np.asarray(generalisation_error(R1, Q1, T1, activation))
     broken = not np.isfinite(eps).all() or np.max(eps) > POLICY.largest_growth * max(eps[0], POLICY.smallest_start)
     return Curve(
         eps,

@@ -19,7 +19,7 @@ from phasecast.core.errors import BadInput, whole_number
 from phasecast.figures.style import styled
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from phasecast.figures.drawing import Drawing
 
 FEWEST_TO_FIT = 8  # chosen, not derived: two eigenvalues beyond the shortest default range, ranks 2 to 6
 
@@ -171,7 +171,7 @@ class Spectrum:
         return float(np.polyfit(np.log(ranks), np.log(self.eigenvalues[first - 1 : last]), 1, w=weights)[0])
 
     @styled
-    def figure(self) -> Figure:
+    def figure(self) -> Drawing:
         """The eigenvalues over their rank on logarithmic axes, with the fitted power law dashed."""
         from phasecast.figures.drawing import COLOURS, blank, legend
 

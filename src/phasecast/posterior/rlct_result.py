@@ -16,7 +16,8 @@ from phasecast.figures.style import styled
 if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
-    from matplotlib.figure import Figure
+
+    from phasecast.figures.drawing import Drawing
 
 COLUMNS = ("beta", "value", "error", "energy", "energy_error")
 
@@ -94,7 +95,7 @@ class RLCT(Measurement[float]):
         return pd.DataFrame(self.curve, columns=list(COLUMNS)).assign(in_grid=self.in_grid).set_index(COLUMNS[0])
 
     @styled
-    def figure(self) -> Figure:
+    def figure(self) -> Drawing:
         """E_β[nL] over 1/β with the fitted line, and the local λ(β); hollow if λ̂ is refused."""
         from matplotlib.ticker import LogLocator, NullLocator
 

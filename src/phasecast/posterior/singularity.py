@@ -29,7 +29,8 @@ from phasecast.figures.style import styled
 
 if TYPE_CHECKING:
     import jax
-    from matplotlib.figure import Figure
+
+    from phasecast.figures.drawing import Drawing
 
 Layers = Sequence[tuple[Array, Array]]
 """(weight (out, in), bias (out,)) of every layer of a feedforward network, first layer first."""
@@ -248,7 +249,7 @@ class Rescaling(Displayed):
         return grid_html("one function at several scales of a unit", columns, rows)
 
     @styled
-    def figure(self) -> Figure:
+    def figure(self) -> Drawing:
         """Flatness by determinant and by entropy over the scale, beside 2λ by volume and by rank."""
         from phasecast.figures.drawing import COLOURS, blank
 

@@ -132,10 +132,11 @@ class WarmUp:
 class Level:
     """Chains at one γ.
 
-    ``next_look`` is the number of steps after which the error of λ̂ is looked at, ``noise`` the trace of the covariance
-    of the gradient on minibatches and ``loss_noise`` the variance of their losses, from so many ``noise_looks``,
-    ``share`` how much of that noise heats the loss, from so many ``share_looks``, ``gap`` by how much descent from w*
-    lowers nβL, or :data:`UNKNOWN`, and ``slowest`` the longest autocorrelation time of the loss, or 0 if it is unknown.
+    ``next_look`` is the number of steps after which the error of λ̂ is looked at, ``noise`` the trace of the
+    covariance of the gradient on minibatches and ``loss_noise`` the variance of their losses, from so many
+    ``noise_looks``, ``share`` ± ``share_width`` how much of it heats the loss, from so many ``share_looks``,
+    ``gap`` by how much descent from w* lowers nβL, or :data:`UNKNOWN`, and ``slowest`` the longest autocorrelation
+    time of the loss, or 0 if it is unknown.
     """
 
     tuning: Tuning
@@ -153,6 +154,7 @@ class Level:
     loss_noise: float = 0.0
     noise_looks: int = 0
     share: float = POLICY.heated_share
+    share_width: float = 1 - POLICY.heated_share
     share_looks: int = 0
     gap: float = UNKNOWN
     slowest: float = 0.0
@@ -228,7 +230,7 @@ class Level:
                 moved, _ = drift(self.record.loss.means)  # of pure noise it is two errors
                 beyond = max(0.0, (self.tuning.nbeta * moved) ** 2 - 4 * error**2)
                 error = math.hypot(error, math.sqrt(beyond))
-        return math.hypot(error, POLICY.heated_width * self.heating)
+        return math.hypot(error, math.hypot(POLICY.heated_width, self.share_width) * self.heating)
 
     @property
     def _error_of_few_times(self) -> float:
@@ -248,7 +250,9 @@ class Level:
         if len(self.warm_up.windows) < 2:
             return None
         (before, *_), (last, error, *_) = self.warm_up.windows[-2:]
-        return last, math.hypot(error, last - before)
+        times = POLICY.langevin_window / POLICY.slowest_time  # a window is shorter than what the loss remembers
+        of_theory = math.sqrt((abs(last) + max(0.0, self.gap)) * mean_variance(times) / self.chains)
+        return last, math.hypot(max(error, of_theory), last - before)
 
     @property
     def scale(self) -> float:

@@ -71,7 +71,12 @@ class LLCOptions(BaseModel):
     @field_validator("n", "chains", "seed", mode="before")
     @classmethod
     def _whole(cls, value: Any, info: Any) -> Any:
-        if value is None or isinstance(value, str):
+        if isinstance(value, str):  # a word of a command line
+            try:
+                value = int(value)
+            except ValueError:  # also thousands of digits
+                return value
+        if value is None:
             return value
         value = value.item() if isinstance(value, np.generic) else value
         number = whole_number(info.field_name, value, 0 if info.field_name == "seed" else 1)

@@ -91,13 +91,20 @@ def plan_for(backend: Backend, options: LLCOptions, nbeta: float, terms: int, po
         kernel,
         policy,
         neighbourhood=options.gamma is None and gamma is not None,
-        batch=_batch_rows(backend, terms, policy) if batched else None,
+        batch=_batch_rows(backend, terms, nbeta, policy) if batched else None,
         chunk=policy.long_chunk if work <= policy.large_work or batched else policy.short_chunk,
     )
 
 
-def _batch_rows(backend: Backend, terms: int, policy: LLCPolicy) -> int:
-    """As many rows as make a gradient cheap."""
+def _batch_rows(backend: Backend, terms: int, nbeta: float, policy: LLCPolicy) -> int:
+    """As many rows as make a gradient cheap, and no more than its noise calls for.
+
+    Noise that may add the share h of λ̂ allows steps with which a window of time 2/√γ takes nβR/(2h) terms, however they
+    are split into batches, where R = tr(nβH)/(2γλ̂), about 7 for a transformer; without noise it takes some 100 steps.
+    So with h = 0.1 batches of more than about nβ/3 terms make steps dearer, not longer.
+    """
     rows = backend.rows or 1
     terms_per_row = max(1.0, terms / rows)
-    return int(min(rows, max(policy.fewest_rows, policy.cheap_gradient / (backend.model_size * terms_per_row))))
+    cheap = policy.cheap_gradient / (backend.model_size * terms_per_row)
+    quiet = policy.quiet_batch * nbeta / terms_per_row
+    return int(min(rows, max(policy.fewest_rows, min(cheap, quiet))))

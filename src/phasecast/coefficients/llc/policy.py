@@ -48,6 +48,7 @@ class LLCPolicy(Policy):
     coldness: float = rule(1e4, "a temperature of 10⁻⁴ adds 10⁻⁴ λ̂ to the lowest loss")
 
     fewest_rows: int = rule(16, "chosen: smallest minibatch")
+    quiet_batch: float = rule(0.5, "terms of a minibatch over nβ beyond which less noise hardly helps; see plan.py")
     cheap_gradient: float = rule(2e8, "chosen: work of a gradient on a minibatch, about 0.05 s on a core")
 
     # one level: chains at one γ
@@ -73,9 +74,9 @@ class LLCPolicy(Policy):
     short_chunk_gradients: int = rule(200, "chosen: gradients per chain during which chunks are short")
     first_windows: int = rule(3, "chosen: two windows to compare after one to leave the start")
     heated_share: float = rule(0.75, "share of noise that heats the loss before it is measured: 0.6 to 1 were seen")
-    heated_width: float = rule(0.2, "chosen: what is uncertain of that share, from its spread and from curved paths")
+    heated_width: float = rule(0.15, "chosen: uncertainty of heating from noise that is known to a tenth, curved paths")
     share_every: int = rule(4, "chosen: looks at the noise per look at that share, which costs five gradients")
-    heated_targets: float = rule(3.0, "the uncertain fifth of a bound of 3 targets is 0.6 of the target")
+    heated_targets: float = rule(3.0, "an uncertain fifth of a bound of 3 targets is 0.6 of the target")
     wanted_heat: float = rule(0.7, "chosen: below what is allowed, because the noise is known to about a third")
     needlessly_cool: float = rule(0.25, "chosen: a step four times longer would do; less is not worth a change")
     far_too_hot: float = rule(4.0, "chosen: worth a shorter step before a window is over; early λ̂ is known to a factor")

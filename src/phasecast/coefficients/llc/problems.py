@@ -94,7 +94,8 @@ def on_backend(problem: Problem | TorchProblem, options: LLCOptions, *, device: 
     backend = jax_backend(
         problem.loss, problem.params, problem.data, decay=options.decay, only=options.only, batch=options.minibatch
     )
-    return Sampled(backend, problem.n, problem.name)
+    notes = backend.notes if options.nbeta is None else ()  # who gives nβ has thought of what it multiplies
+    return Sampled(backend, problem.n, problem.name, notes=notes)
 
 
 def _on_torch(problem: TorchProblem, options: LLCOptions, device: Any) -> Sampled:

@@ -17,9 +17,9 @@ from phasecast.sampling.kernels.kernel import Kernel, State, Tuning
 if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
-    from matplotlib.figure import Figure
 
     from phasecast.coefficients.llc.studies.observables import Fluctuation, Influence, Observable, Susceptibility
+    from phasecast.figures.drawing import Drawing
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,7 +165,7 @@ class LLC(Measurement):
         return pd.DataFrame(self.curve, columns=columns).set_index("gamma")
 
     @styled
-    def figure(self) -> Figure:
+    def figure(self) -> Drawing:
         """λ̂(γ) at every level, and nβ(L − L*) of each chain at the last."""
         from phasecast.figures.drawing import COLOURS, blank, legend
 

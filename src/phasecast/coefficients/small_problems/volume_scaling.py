@@ -27,6 +27,7 @@ from phasecast.core.problem import Problem
 from phasecast.core.results import Measurement, Status
 from phasecast.core.statistics import standard_error
 from phasecast.core.types import Array, PyTree
+from phasecast.progress import report_step, shows_progress
 
 EPSILONS = np.logspace(-28, -12, 17)
 """The default thresholds of V(ε), a decade apart."""
@@ -57,6 +58,7 @@ class VolumePolicy(Policy):
 POLICY = VolumePolicy()
 
 
+@shows_progress("volume scaling")
 def volume_scaling(
     problem: Problem | Callable[[PyTree], Array],
     sampler: Callable[[np.random.Generator, int], PyTree] | None = None,
@@ -67,6 +69,7 @@ def volume_scaling(
     blocks: int = 32,
     multiplicity: int | None = None,
     seed: int = 0,
+    progress: bool = True,  # wide signature: documented API of a headline function
 ) -> Measurement:
     """λ by volume scaling: of a problem with few parameters near its w*, or of any K ≥ 0 under any prior.
 
@@ -80,6 +83,7 @@ def volume_scaling(
     samples, blocks: draws per block, and the number of blocks.
     multiplicity: the number of logarithms plus one, if theory knows it; otherwise a V that bends is refused, because
         a logarithm and a slow power of ε look alike over any range that can be reached.
+    progress: show a line on stderr where it takes longer than two seconds.
 
     >>> from phasecast.models import LANDSCAPES
     >>> lam = volume_scaling(LANDSCAPES["x⁴+y⁴"].problem())
@@ -100,7 +104,11 @@ def volume_scaling(
         raise BadInput("a problem is measured in a box around w*", "give the function K(w) to use your own sampler")
     epsilons = EPSILONS if epsilons is None else _checked(epsilons)
     block = volume_sampler(problem, radius=radius, epsilons=epsilons, samples=samples, seed=seed)
-    return fit_volume(np.stack([block(index) for index in range(blocks)]), epsilons, multiplicity)
+    volumes = []
+    for index in range(blocks):
+        report_step(f"{samples} draws per block", index, blocks)
+        volumes.append(block(index))
+    return fit_volume(np.stack(volumes), epsilons, multiplicity)
 
 
 def volume_sampler(

@@ -19,7 +19,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.optimize import root
 
 from phasecast.core.errors import OutsideRegime, Refused, whole_number
 from phasecast.core.results import Measurement, Status
@@ -129,6 +128,8 @@ class _Solution:
 
 def _solve(network: Network, target: Target, delta: float, seed: int) -> _Solution | str:
     """The solution on one set of nodes, or the reason why there is none."""
+    from scipy.optimize import root
+
     k, easy = target.latents, target.easy
     normals = nodes(k + 2, seed, NODES)
     V = np.zeros((NODES, 1))  # kept between evaluations, to start Newton from

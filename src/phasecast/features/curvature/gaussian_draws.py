@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import ndtri
-from scipy.stats import qmc
 
 JITTER = 1e-6  # relative to the diagonal of a covariance: neighbouring times are so alike that it is nearly singular
 
@@ -15,6 +13,9 @@ def stratified(samples: int, columns: int, seed: int) -> np.ndarray:
     >>> abs(stratified(1000, 3, seed=0).mean(axis=0)).max() < 1e-3
     np.True_
     """
+    from scipy.special import ndtri
+    from scipy.stats import qmc
+
     return ndtri(qmc.LatinHypercube(columns, rng=np.random.default_rng(seed)).random(samples))
 
 

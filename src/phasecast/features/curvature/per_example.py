@@ -20,8 +20,6 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from scipy.special import ndtri
-from scipy.stats import qmc
 
 from phasecast.core.errors import BadInput
 from phasecast.core.precision import float64
@@ -122,6 +120,9 @@ def fresh_loss(network: Network, target: Target, gram: np.ndarray, overlap: np.n
 @functools.lru_cache(maxsize=8)
 def nodes(columns: int, seed: int = 0, count: int = NODES) -> np.ndarray:
     """Quasi-random standard normals of shape (count, columns), the same at every call."""
+    from scipy.special import ndtri
+    from scipy.stats import qmc
+
     uniform = qmc.Sobol(columns, rng=np.random.default_rng(seed)).random(count)
     return ndtri(np.clip(uniform, 1e-12, 1 - 1e-12))
 

@@ -18,8 +18,6 @@ import math
 from functools import lru_cache
 
 import numpy as np
-from scipy.special import ndtri
-from scipy.stats import qmc
 
 from phasecast.core.errors import BadInput
 from phasecast.features.curvature.bracketed_newton import bracketed_newton
@@ -51,6 +49,9 @@ def gaussian_points(
     >>> round(float(weights @ (points[:, 0] ** 4)), 9)
     3.0
     """
+    from scipy.special import ndtri
+    from scipy.stats import qmc
+
     if dimensions not in GRID:
         size = SOBOL + round(math.log2(fineness))
         half = ndtri(qmc.Sobol(dimensions, rng=np.random.default_rng(0)).random_base2(size))

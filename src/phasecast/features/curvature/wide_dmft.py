@@ -28,7 +28,6 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 import numpy as np
-from scipy.special import ndtri
 
 from phasecast.core.errors import BadInput, whole_number
 from phasecast.core.precision import float64
@@ -162,6 +161,8 @@ class _Workspace:
     def __init__(
         self, network: Network, target: Target, delta: float, lr: float, sizes: tuple[int, int, int], seed: int
     ) -> None:
+        from scipy.special import ndtri
+
         samples, steps, units = sizes
         k = target.latents
         self.functions = _compiled(network)

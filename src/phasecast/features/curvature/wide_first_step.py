@@ -23,7 +23,6 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.interpolate import RectBivariateSpline
 
 from phasecast.features.curvature.compiled import evaluate_batched
 from phasecast.features.curvature.curvature_law import CurvatureLaw
@@ -39,6 +38,8 @@ def wide_step_laws(
     network: Network, target: Target, lr: float, delta: float, fineness: float = 1.0
 ) -> tuple[CurvatureLaw, ...]:
     """The laws at t = 1 of the blocks with a_j = a and a_j = −a."""
+    from scipy.interpolate import RectBivariateSpline
+
     V, z, y, noise, weights = start_points(network, target, fineness, fresh=2)  # ξ_j and ζ
     norm, (a, _) = network.initial_norm, network.a_each
     b = network.b_each[0]

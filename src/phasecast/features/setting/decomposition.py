@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy.linalg
 
 from phasecast.features.curvature.compiled import evaluate_batched
 from phasecast.features.setting.expressions import Link
@@ -95,6 +94,8 @@ def _bins(values: np.ndarray, weight: np.ndarray, count: int) -> np.ndarray:
 
 def _upright(basis: np.ndarray) -> np.ndarray:
     """Another basis of the same subspace, along the latents where it contains them, largest entries positive."""
+    import scipy.linalg
+
     if not basis.size:
         return basis
     factors: Any = scipy.linalg.qr(np.round(basis @ basis.T, 9), pivoting=True)

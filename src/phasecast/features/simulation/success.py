@@ -17,7 +17,6 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import minimize
 
 from phasecast.core.errors import BadInput, whole_number
 from phasecast.core.results import Measurement, Status
@@ -26,6 +25,7 @@ from phasecast.features.policy import SIMULATION
 from phasecast.features.setting.network import Network
 from phasecast.features.setting.target import Target
 from phasecast.features.simulation.descent import Data, draw_data, walk
+from phasecast.progress import report_step, shows_progress
 
 LEVEL = 0.5  # the cosine that is a success on the slides of Wang & Montanari 2026
 PER_LOG = 50.0  # c of the horizon; chosen, not derived
@@ -57,6 +57,7 @@ def first_success(data: Data, lr: float, steps: int, *, level: float = LEVEL, pr
     return math.inf
 
 
+@shows_progress("gradient descent")
 def successes(  # wide signature: public keywords of a set of runs
     network: Network,
     target: str | Target,
@@ -68,20 +69,19 @@ def successes(  # wide signature: public keywords of a set of runs
     steps: int | None = None,
     level: float = LEVEL,
     project: bool = False,
+    progress: bool = True,
 ) -> np.ndarray:
     """:func:`first_success` of several draws of examples and weights, shape (seeds,); ``steps`` defaults to T(d)."""
     if not 0 < level < 1:
         raise BadInput(f"invalid level {level:g}", "use a cosine between 0 and 1")
     last = horizon(dimension, lr) if steps is None else whole_number("steps", steps, 1)
     numbers = range(whole_number("seeds", seeds, 1)) if isinstance(seeds, int) else seeds
-    return np.array(
-        [
-            first_success(
-                draw_data(network, target, delta, dimension, seed=seed), lr, last, level=level, project=project
-            )
-            for seed in numbers
-        ]
-    )
+    steps_needed = []
+    for seed in numbers:
+        report_step(f"δ = {delta:.3g}, d = {dimension}", len(steps_needed), len(numbers))
+        data = draw_data(network, target, delta, dimension, seed=seed)
+        steps_needed.append(first_success(data, lr, last, level=level, project=project))
+    return np.array(steps_needed)
 
 
 def half_success(deltas: Sequence[float] | np.ndarray, won: ArrayLike, tried: ArrayLike) -> Measurement[float]:
@@ -93,6 +93,8 @@ def half_success(deltas: Sequence[float] | np.ndarray, won: ArrayLike, tried: Ar
     >>> print(half_success([2, 4, 8, 16], [0, 1, 7, 8], [8, 8, 8, 8]).status)
     ok
     """
+    from scipy.optimize import minimize
+
     x, wins, all_ = (
         np.log(np.asarray(deltas, dtype=float)),
         np.asarray(won, dtype=float),

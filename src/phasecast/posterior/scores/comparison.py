@@ -22,7 +22,8 @@ from phasecast.posterior.scores.evidence import wbic, wbic_beta
 if TYPE_CHECKING:
     import pandas as pd
     import xarray as xr
-    from matplotlib.figure import Figure
+
+    from phasecast.figures.drawing import Drawing
 
 PREDICTIVE = {"waic": "WAIC", "loo": "LOO", "psis_loo": "PSIS-LOO"}
 POINTWISE = {"waic": "pointwise_waic", "loo": "pointwise_loo", "psis_loo": "pointwise_psis"}
@@ -97,7 +98,7 @@ class Ranking(Result):
         return pd.DataFrame({"value": self.values.ravel(), "error": self.errors.ravel()}, index=index)
 
     @styled
-    def figure(self) -> Figure:
+    def figure(self) -> Drawing:
         """How much worse than its choice each criterion rates every model; the choice is a filled marker at zero."""
         from phasecast.figures.drawing import COLOURS, EXACT, blank
 

@@ -19,6 +19,10 @@ from phasecast.core.policy import Policy, rule
 Value = Callable[[np.ndarray], float]
 Slope = Callable[[np.ndarray], np.ndarray]
 
+SUMMED = (
+    "the loss doubles when every row is given twice, so it is a sum over rows, not a mean: "
+    "use reduction='mean', or give the nbeta that you mean"
+)
 FEW = 256
 """Rows that tell as much as all of them, and are cheap beside one gradient of all."""
 
@@ -30,6 +34,8 @@ class ProbePolicy(Policy):
     places: float = rule(0.01, "chosen: distance of the probes over the size of a parameter, where losses are smooth")
     places_single: float = rule(0.1, "the same in float32: farther, because rounding hides what is nearer")
     far: float = rule(1.0, "chosen: a loss that is the same at w*, nearby and at this distance does not move")
+    farther: float = rule(10.0, "chosen: a loss that is lower still at this distance has no minimum near w*")
+    closest: float = rule(1e-2, "chosen: over the distance of the probes; chains of any use go farther than this")
     step: float = rule(1e-4, "over the distance: the cubic term is below 1e-8, rounding in float64 below 1e-6")
     step_single: float = rule(0.03, "the same in float32: rounding is 1e-5 of it, the cubic term of r¹⁶ 3%")
     directions: int = rule(3, "chosen: a kink may lie across one of them")
@@ -62,6 +68,7 @@ def probe(value: Value, slope: Slope, centre: np.ndarray, *, double: bool, polic
             "draw random numbers once, outside the loss, and keep no state in it",
         )
     if not np.isfinite([here, near]).all():
+        _refuse_walls(value, draw.normal(size=(policy.directions, *centre.shape)), length, policy)
         return
     scale = max(abs(here), abs(near - here))
     least = policy.smallest if double else policy.smallest_single
@@ -72,6 +79,15 @@ def probe(value: Value, slope: Slope, centre: np.ndarray, *, double: bool, polic
     far = value(policy.far * size * draw.normal(size=centre.shape))
     if here == near == far and not first.any():
         raise BadInput("the loss does not depend on the parameters that move", "check the loss, params and only")
+    if far < near < here and all(
+        value(sign * policy.farther * size * direction) < far
+        for direction in draw.normal(size=(policy.directions, *centre.shape))
+        for sign in (1, -1)
+    ):
+        raise BadInput(
+            "the loss falls in every direction away from params, the farther the more",
+            "check its sign, and give parameters at a minimum",
+        )
     step = length * (policy.step if double else policy.step_single)
     units = policy.rounding if double else policy.rounding_single
     rounding = units * float(np.finfo(np.float64 if double else np.float32).eps) * max(abs(here), abs(near)) / step
@@ -93,6 +109,16 @@ def probe(value: Value, slope: Slope, centre: np.ndarray, *, double: bool, polic
         raise BadInput(
             "the gradient of the loss is not its own: finite differences disagree with it",
             "remove stop_gradient, detach, rounding and straight-through estimators from the loss",
+        )
+
+
+def _refuse_walls(value: Value, directions: np.ndarray, length: float, policy: ProbePolicy) -> None:
+    """Refuse a loss that is not finite anywhere around w*; one that has walls on some sides can be sampled."""
+    closest = policy.closest * length
+    if not any(np.isfinite(value(sign * closest * direction)) for direction in directions for sign in (1, -1)):
+        raise BadInput(
+            f"the loss is not finite anywhere around params, not even at a distance of {closest:.0e}",
+            "give a loss that is finite in a neighbourhood",
         )
 
 

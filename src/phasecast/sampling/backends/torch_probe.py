@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from phasecast.core.errors import BadInput
-from phasecast.sampling.backends.loss_probe import FEW, probe
+from phasecast.sampling.backends.loss_probe import FEW, SUMMED, probe
 from phasecast.sampling.backends.torch_data import MASK, NOT_COUNTED
 from phasecast.sampling.backends.torch_module import ModuleLoss, Rows, field_of, untouched_randomness
 from phasecast.sampling.backends.torch_ops import TorchOps, fold
@@ -233,11 +233,7 @@ def _terms(
     assert data is not None
     total, labels = len(data[0]), _labels(loss, data)
     if kind is Kind.SUM:
-        notes = (
-            "the loss doubles when every row is given twice, so it is a sum over rows, not a mean: "
-            "use reduction='mean', or give the nbeta that you mean",
-        )
-        return total, f"n = {total:,} rows", notes
+        return total, f"n = {total:,} rows", (SUMMED,)
     if labels is None:
         return total, f"n = {total:,} rows", () if rows is None else _scaled(_scale(loss, place, rows)[0])
     per_row = labels[0].numel()

@@ -6,6 +6,7 @@ volume scaling and by temperature quadrature; and, optionally, a problem of your
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
@@ -219,18 +220,26 @@ def _prediction(name: str) -> Coefficient | None:
 def _estimates(results: xr.DataTree) -> Iterator[Estimate]:
     """λ of every landscape by every method; the multiplicity is given to volume scaling if theory knows it."""
     from phasecast.coefficients.small_problems.temperature_quadrature import extrapolate
-    from phasecast.coefficients.small_problems.volume_scaling import fit_volume
 
     tables = _tables(results)
     for index, name in enumerate(map(str, next(iter(tables.values()))["landscape"].values)):
         predicted = _prediction(name)
         if (volume := tables.get("volume")) is not None:
             multiplicity = predicted.multiplicity if predicted else None
-            measured = fit_volume(volume["V"].values[:, index], volume["epsilon"].values, multiplicity)
+            blocks, epsilons = volume["V"].values[:, index], volume["epsilon"].values
+            measured = _fitted(blocks.tobytes(), len(blocks), epsilons.tobytes(), multiplicity)
             yield Estimate(name, "volume", measured, predicted)
         if (scaled := tables.get("quadrature")) is not None:
             values, errors = scaled["llc"].values[index], scaled["error"].values[index]
             yield Estimate(name, "quadrature", extrapolate(values, errors, scaled["nbeta"].values), predicted)
+
+
+@functools.lru_cache(maxsize=64)
+def _fitted(volumes: bytes, blocks: int, epsilons: bytes, multiplicity: int | None) -> Measurement:
+    """The fit of V in float64, kept: a page needs it for table and figures, and it is most of their time."""
+    from phasecast.coefficients.small_problems.volume_scaling import fit_volume
+
+    return fit_volume(np.frombuffer(volumes).reshape(blocks, -1), np.frombuffer(epsilons), multiplicity)
 
 
 RECIPE = Recipe(

@@ -21,7 +21,15 @@ from phasecast.core.results import Comparison, Measurement, Prediction, Status
 from phasecast.core.statistics import mean_of, standard_error
 from phasecast.lab.recipe import Captioned, Chunk, Conclusion, Recipe
 from phasecast.lab.tables import Table
-from phasecast.studies.features.shared_setting import Setting, State, log_times, one_row, remaining, rising
+from phasecast.studies.features.shared_setting import (
+    Setting,
+    State,
+    check_hard,
+    log_times,
+    one_row,
+    remaining,
+    rising,
+)
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -58,6 +66,7 @@ class FeatureGrokking(Setting):
     @model_validator(mode="after")
     def _fits(self) -> Self:
         rising("deltas", self.deltas)
+        check_hard(self.aim())
         return self
 
     @property

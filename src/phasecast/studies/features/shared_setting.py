@@ -70,6 +70,12 @@ def rising(name: str, values: tuple[float, ...]) -> None:
         raise ValueError(f"{name} must rise; give each once, the smallest first")
 
 
+def check_hard(target: Target) -> None:
+    """Bad input unless the target has a direction that the first steps do not find."""
+    if not target.hard.shape[1]:
+        raise ValueError(f"'{target.name}' has no hard direction; use an even one, like z**2 or z1*z2")
+
+
 def log_times(steps: int, count: int) -> tuple[int, ...]:
     """0 and about ``count`` steps, evenly spaced in log time, up to ``steps``."""
     return tuple(sorted({0, *np.unique(np.rint(np.geomspace(1, steps, count)).astype(int)).tolist()}))

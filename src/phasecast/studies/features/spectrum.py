@@ -19,7 +19,7 @@ from phasecast.core.results import Comparison, Measurement, Prediction, Status, 
 from phasecast.core.statistics import standard_error
 from phasecast.lab.recipe import Captioned, Chunk, Conclusion, Recipe
 from phasecast.lab.tables import Table
-from phasecast.studies.features.shared_setting import Setting, State, one_row, remaining, rising
+from phasecast.studies.features.shared_setting import Setting, State, check_hard, one_row, remaining, rising
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -56,6 +56,7 @@ class FeatureSpectrum(Setting):
     @model_validator(mode="after")
     def _fits(self) -> Self:
         rising("deltas", self.deltas)
+        check_hard(self.aim())
         return self
 
 

@@ -16,7 +16,7 @@ from phasecast.core.answers import Answer
 from phasecast.core.results import Comparison, Measurement, Prediction, Result, Status, show
 from phasecast.lab.recipe import Captioned, Chunk, Conclusion, Recipe
 from phasecast.lab.tables import Table
-from phasecast.studies.features.shared_setting import Setting, State, one_row, remaining, rising
+from phasecast.studies.features.shared_setting import Setting, State, check_hard, one_row, remaining, rising
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -50,6 +50,7 @@ class FeatureSuccess(Setting):
             rising(name, getattr(self, name))
         for activation in self.activations:
             self.network(activation=activation)
+        check_hard(self.aim())
         return self
 
 
@@ -135,8 +136,9 @@ def conclude(spec: FeatureSuccess, results: xr.DataTree) -> Conclusion:
         if last.status is not Status.REFUSED and limit.status is not Status.REFUSED:
             regime, width = f"t = {spec.times[-1]}", float(last.error)
             result = Comparison(Prediction(float(last), regime, "outlier of the Hessian", systematic=width), limit)
-        label = f"δ₅₀ for d → ∞, {activation}"
-        answers.append(Answer("half-success-limit", result, label, {"activation": activation}))
+        if len(spec.dimensions) > 1:  # with one dimension the limit is not asked for
+            label = f"δ₅₀ for d → ∞, {activation}"
+            answers.append(Answer("half-success-limit", result, label, {"activation": activation}))
         start = "; ".join(f"{show(half.estimate, half.error)} at d = {d}" for d, half in halves.items())
         parts.append(f"{activation}: half of the runs succeed at δ = {start}; δ*({spec.times[-1]}) is {_shown(last)}")
     return Conclusion(answers, ". ".join(parts) + ".", numbers)

@@ -18,7 +18,7 @@ from phasecast.core.answers import Answer
 from phasecast.core.policy import Policy, rule
 from phasecast.core.results import Comparison, Measurement, Prediction, Status, Verdict
 from phasecast.core.statistics import standard_error
-from phasecast.grokking.analysis import curves
+from phasecast.grokking.analysis import curves, decay_fits
 from phasecast.grokking.analysis.decay_fits import straight_line
 from phasecast.grokking.theory.predictions import exact_lines
 from phasecast.lab.recipe import Captioned, Chunk, Conclusion, Recipe
@@ -168,13 +168,17 @@ def conclude(spec: GrokkingCoefficient, results: xr.DataTree) -> Conclusion:
 
 
 def _slopes(spec: GrokkingCoefficient, last: np.ndarray, sampler: Way, shown: str) -> list[Answer]:
-    """Slopes of λ̂ (p, K) after training over p and over K, each beside that of K(3p−1)/2."""
+    """Slopes of λ̂ (p, K) after training over p and over K, each beside that of K(3p−1)/2.
+
+    A slope over fewer moduli or widths than a line with an error needs is not asked for.
+    """
     answers = []
-    for column, width in enumerate(spec.widths):
+    fewest = decay_fits.POLICY.fewest_for_line
+    for column, width in enumerate(spec.widths if len(set(spec.p)) >= fewest else ()):
         name = f"slope of λ̂ over p at K = {width}, {shown}"
         line = _against(1.5 * width, straight_line(spec.p, last[:, column], name=name))
         answers.append(Answer("slope-over-p", line, name, {"width": width, "sampler": sampler}))
-    for row, p in enumerate(spec.p):
+    for row, p in enumerate(spec.p if len(set(spec.widths)) >= fewest else ()):
         name = f"slope of λ̂ over K at p = {p}, {shown}"
         line = _against((3 * p - 1) / 2, straight_line(spec.widths, last[row], name=name))
         answers.append(Answer("slope-over-width", line, name, {"p": p, "sampler": sampler}))

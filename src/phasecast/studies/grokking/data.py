@@ -49,11 +49,15 @@ PRINTED = Prediction(
 
 
 class GrokkingData(Study):
-    """Which tables, and how much of each is shown to the network."""
+    """Which tables, and how much of each is shown to the network.
+
+    The paper's six fractions are too few to locate a change, so its scale has some ratios as well.
+    """
 
     PAPER: ClassVar[Mapping[str, Any]] = {
-        "p": (53, 67, 79, 83, 101, 103), "ratios": (), "fractions": (0.1, 0.15, 0.3, 0.4, 0.9, 0.95), "width": 1024,
-        "lr": 1e-3, "weight_decay": 1e-5, "batch": 128, "steps": 100_000,
+        "p": (53, 67, 79, 83, 101, 103), "ratios": (2.0, 2.5, 3.0, 3.5),
+        "fractions": (0.1, 0.15, 0.3, 0.4, 0.9, 0.95), "width": 1024, "lr": 1e-3, "weight_decay": 1e-5,
+        "batch": 128, "steps": 100_000,
     }  # fmt: skip
 
     p: tuple[int, ...] = Field(default=(23, 31), min_length=1, description="moduli M")
@@ -75,6 +79,13 @@ class GrokkingData(Study):
         if not self.ratios and not self.fractions:
             raise BadInput("no size of the training set is set", "give ratios or fractions")
         check_groups(groups(self))
+        fewest = transitions.POLICY.fewest_points
+        for p in self.p:
+            if (sizes := len(self.counts(p))) < fewest:
+                raise BadInput(
+                    f"{sizes} sizes of the training set do not locate a change for p = {p}",
+                    f"give ratios and fractions of at least {fewest} different sizes",
+                )
         return self
 
     def counts(self, p: int) -> list[int]:
@@ -183,8 +194,8 @@ def figures(spec: GrokkingData, results: xr.DataTree) -> Mapping[str, Captioned]
     return {
         "critical": Captioned(
             figure,
-            "Accuracy on held-out pairs, mean and standard error over seeds. Bars above: where the mean changes, with "
-            "its 95% interval, which spans at least two neighbouring sizes.",
+            "Accuracy on held-out pairs, mean and standard error over seeds. The bars at the top mark where the mean "
+            "changes, with its 95% interval, which spans at least two neighbouring sizes.",
         )
     }
 
@@ -198,5 +209,5 @@ RECIPE = Recipe(
     layout=layout,
     conclude=conclude,
     figures=figures,
-    tiny={"p": (7,), "ratios": (1.5, 2.5), "seeds": 2, "width": 16, "steps": 100},
+    tiny={"p": (7,), "ratios": (0.6, 0.9, 1.2, 1.5, 1.8, 2.1, 2.4, 2.7), "seeds": 1, "width": 16, "steps": 100},
 )

@@ -75,6 +75,13 @@ class GrokkingMirror(Study):
             raise BadInput(f"a value of {WORDS[self.vary]} is {min(self.values):g}", "use positive numbers")
         if self.vary in ("p", "width") and any(value != int(value) for value in self.values):
             raise BadInput(f"a value of {WORDS[self.vary]} is not a whole number", "use integers")
+        fewest = mirroring.POLICY.fewest_points
+        sampled = sum(step > 0 for step in checkpoint_steps(self.steps, self.checkpoints))
+        if sampled < fewest:
+            raise BadInput(
+                f"λ̂ at {sampled} steps after the first cannot be correlated with the loss",
+                f"use more checkpoints and steps, for λ̂ at {fewest} of them at least",
+            )
         check_groups(groups(self))
         return self
 
@@ -211,7 +218,7 @@ RECIPE = Recipe(
         "fraction": 0.7,
         "values": (1e-3,),
         "steps": 120,
-        "checkpoints": 2,
+        "checkpoints": 10,
         "samplers": ("printed",),
     },
 )  # fmt: skip

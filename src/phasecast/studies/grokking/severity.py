@@ -14,10 +14,11 @@ import numpy as np
 from pydantic import Field, field_validator, model_validator
 
 from phasecast.core.answers import Answer
+from phasecast.core.errors import BadInput
 from phasecast.core.policy import Policy, rule
 from phasecast.core.results import Measurement, Status
 from phasecast.core.statistics import jackknife, rank_interval, standard_error
-from phasecast.grokking.analysis import curves
+from phasecast.grokking.analysis import curves, decay_fits
 from phasecast.grokking.analysis.decay_fits import EXPONENTIAL, POWER, DecayLaw, decay_law
 from phasecast.lab.recipe import Captioned, Chunk, Conclusion, Recipe
 from phasecast.lab.tables import Table
@@ -94,6 +95,9 @@ class GrokkingSeverity(Study):
 
     @model_validator(mode="after")
     def _possible(self) -> Self:
+        fewest = decay_fits.POLICY.fewest_points
+        if (different := len(set(self.rates))) < fewest:
+            raise BadInput(f"{different} learning rates cannot tell the laws apart", f"give at least {fewest}")
         check_groups(groups(self))
         return self
 
@@ -260,7 +264,7 @@ RECIPE = Recipe(
     conclude=conclude,
     figures=figures,
     tiny={
-        "p": 7, "width": 16, "fraction": 0.6, "rates": (5e-3, 1e-2), "weight_decays": (1e-3,), "steps": 200,
-        "llc": False, "batch": 16,
+        "p": 7, "width": 16, "fraction": 0.6, "rates": (5e-3, 6e-3, 7e-3, 8e-3, 1e-2), "weight_decays": (1e-3,),
+        "steps": 200, "llc": False, "batch": 16,
     },
 )  # fmt: skip

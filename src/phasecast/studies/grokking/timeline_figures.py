@@ -21,7 +21,7 @@ LINES = ("--", ":", "-.")
 EARLY = 100  # steps on a linear scale: before, the axis would be mostly empty
 
 
-def story(
+def timeline_panels(
     curves: Mapping[str, np.ndarray],
     llc: xr.Dataset,
     lines: Mapping[str, float | np.ndarray],
@@ -133,7 +133,7 @@ def training(curves: Mapping[str, np.ndarray], log_every: int) -> Captioned:
     return Captioned(figure, "Accuracy and loss on the training rows and on the held-out rows.")
 
 
-def along(measures: xr.Dataset, checkpoints: xr.Dataset, width: int) -> Captioned:
+def weight_measures(measures: xr.Dataset, checkpoints: xr.Dataset, width: int) -> Captioned:
     """K_eff, Fourier share, kernel change, gradient signal, weight norm and energy over training."""
     figure, grid = blank(2, 3, width=7.6, height=5.2, sharex=True)
     parts = (

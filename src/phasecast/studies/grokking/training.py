@@ -42,6 +42,7 @@ REACHED = {
     "val95": f"step of validation accuracy {POLICY.generalised:g}",
 }
 SMALLEST_RIDGE = 1e-9  # per training row, if the weight decay is smaller: the ridge solution needs a positive one
+WEIGHT_MEASURES = "weight-measures"  # the table of what the weights show at each checkpoint, and its figure
 MEASURED = ("value", "error", "status", "paper_value", "paper_error")
 CHAINS, TARGET = 4, 0.02  # of λ̂ at a checkpoint: 2% is small beside its changes during training
 
@@ -86,6 +87,11 @@ class Grokking(Spec):
         rows = len(split(table, self.fraction, self.seed)[0])
         if self.batch is not None and self.batch > rows:
             raise BadInput(f"batch = {self.batch} is larger than the {rows} training rows", f"use at most {rows}")
+        if observable(self) and self.p % 2 == 0:
+            raise BadInput(
+                f"the frequencies of the weights are measured modulo an odd p, not {self.p}",
+                "use an odd p, or llc=false",
+            )
         return self
 
 
@@ -182,7 +188,7 @@ class CheckpointMeasures:
             observed = self._observed(params) if observable(self.spec) else {}
         tables = {"llc": _row(piece.step, sampled)}
         if observable(self.spec):
-            tables["along"] = _row(piece.step, observed)
+            tables[WEIGHT_MEASURES] = _row(piece.step, observed)
         return tables
 
     def _llc(self, params: Params) -> dict[str, float]:
@@ -237,7 +243,8 @@ def layout(spec: Grokking) -> Mapping[str, Table]:
         kinds = {"step": "int64"}
         tables["llc"] = Table("checkpoint", dict.fromkeys(("step", *MEASURED), ()), {}, meanings, kinds, 1)
     if observable(spec):
-        tables["along"] = Table("checkpoint", dict.fromkeys(("step", *OBSERVED), ()), {}, {}, {"step": "int64"}, 1)
+        columns: dict[str, tuple[str, ...]] = dict.fromkeys(("step", *OBSERVED), ())
+        tables[WEIGHT_MEASURES] = Table("checkpoint", columns, {}, {}, {"step": "int64"}, 1)
     return tables
 
 
@@ -261,10 +268,13 @@ def conclude(spec: Grokking, results: xr.DataTree) -> Conclusion:
             first = Measurement(time, spec.log_every / 2, error_kind="resolution", name=f"step of {name}")
             answers.append(Answer(name, first, REACHED[name]))
     answers.append(Answer("gsm", severity, "grokking severity GSM"))
+    if times["val95"] is not None and diverged is None:
+        answers += _units_in_use(spec, results["checkpoints"].to_dataset()["k_eff"].values)
     numbers: dict[str, float | int | None] = {
         **times,
         "gsm": float(severity) if severity.status is Status.OK else None,
         "k_eff": alive if alive >= 0 and diverged is None else None,
+        "train_rows": len(split(table_of(spec), spec.fraction, spec.seed)[0]),
         "train_accuracy": float(train_accuracy[-1]),
         "val_accuracy": float(validation_accuracy[-1]),
         "train_loss": float(curves["train_loss"][finite][-1]),
@@ -284,7 +294,24 @@ def conclude(spec: Grokking, results: xr.DataTree) -> Conclusion:
             answers.append(
                 Answer("mirror-correlation", changes.mirrored, "rank correlation ρ of λ̂ and validation loss")
             )
-    return Conclusion(answers, narrate(numbers, changes, f"the rule ({spec.task})"), numbers)
+    return Conclusion(answers, narrate(numbers, changes, f"the rule ({spec.task})"), numbers, key="val95")
+
+
+def _units_in_use(spec: Grokking, alive: np.ndarray) -> list[Answer]:
+    """K_eff at the end beside 2(p−1), four units for each frequency; while units still die that is a lower bound."""
+    square = spec.network == "quadratic" and spec.activation in (None, "square")
+    enough = 2 * (spec.p - 1)
+    if not square or spec.task != "addition" or spec.width < enough or not spec.weight_decay > 0:
+        return []
+    settled = len(alive) > 1 and alive[-1] == alive[-2]
+    prediction = Prediction(
+        enough,
+        regime="a network that generalised, after its other units have died",
+        source="four units for each of (p−1)/2 frequencies; our correction of claim grokking/section-6.2",
+        kind="exact" if settled else "lower-bound",
+    )
+    measured = Measurement(int(alive[-1]), 0.5, error_kind="resolution", name="K_eff at the end")
+    return [Answer("k-eff", Comparison(prediction, measured), "hidden units in use at the end, K_eff")]
 
 
 def _curves(results: xr.DataTree) -> tuple[dict[str, np.ndarray], np.ndarray]:
@@ -300,8 +327,8 @@ def timeline_of(results: xr.DataTree) -> Timeline:
     others = {"step": checkpoints["step"].values}
     if checkpoints["k_eff"].values[-1] >= 0:
         others["k_eff"] = checkpoints["k_eff"].values
-    if "along" in results.children:
-        others["fourier_share"] = results["along"].to_dataset()["fourier_share"].values
+    if (measures := _weight_measures(results)) is not None:
+        others["fourier_share"] = measures["fourier_share"].values
     llc = {name: sampled[name].values for name in ("step", "value", "error")}
     llc["usable"] = sampled["status"].values < REFUSED
     return _timeline(_frozen(_curves(results)[0]), _frozen(others), _frozen(llc))
@@ -394,12 +421,21 @@ def figures(spec: Grokking, results: xr.DataTree) -> Mapping[str, Captioned]:
         }
     localisation = f"nβ = {spec.nbeta:g}, γ = {spec.gamma:g}"
     drawn = {
-        "story": draw.story(curves, results["llc"].to_dataset(), lines, timeline_of(results), localisation),
+        "timeline": draw.timeline_panels(
+            curves, results["llc"].to_dataset(), lines, timeline_of(results), localisation
+        ),
         "training": draw.training(curves, spec.log_every),
     }
-    if "along" in results.children:
-        drawn["along"] = draw.along(results["along"].to_dataset(), results["checkpoints"].to_dataset(), spec.width)
+    if (measures := _weight_measures(results)) is not None:
+        checkpoints = results["checkpoints"].to_dataset()
+        drawn[WEIGHT_MEASURES] = draw.weight_measures(measures, checkpoints, spec.width)
     return drawn
+
+
+def _weight_measures(results: xr.DataTree) -> xr.Dataset | None:
+    """What was measured on the weights at each checkpoint, if it was; earlier runs call the table ``along``."""
+    name = next((name for name in (WEIGHT_MEASURES, "along") if name in results.children), None)
+    return None if name is None else results[name].to_dataset()
 
 
 RECIPE = Recipe(

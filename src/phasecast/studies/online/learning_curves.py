@@ -6,6 +6,7 @@ of the plateau, the time to reach a level, and one-pass SGD from the same weight
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Self
@@ -40,6 +41,14 @@ class LearningCurvePolicy(Policy):
 POLICY = LearningCurvePolicy()
 
 
+@functools.cache
+def _largest_rate(teachers: int) -> float:
+    """η_max of as many students as teachers; only the mean of the spectrum matters, which is one."""
+    from phasecast import online
+
+    return float(online.max_learning_rate(teachers, online.Spectrum.power_law(1, 1.0)))
+
+
 class LearningCurves(Spec):
     """Which networks, which spectra, how long."""
 
@@ -68,6 +77,8 @@ class LearningCurves(Spec):
                 )
         if len(set(self.modes)) != len(self.modes):
             raise ValueError("an L is given twice; give each once")
+        if self.students == self.teachers and self.lr >= (limit := _largest_rate(self.teachers)):
+            raise ValueError(f"the learning rate {self.lr:g} is above the stability limit; use η < {limit:.4g}")
         return self
 
     @property

@@ -56,7 +56,15 @@ class LinearFeatures(Spec):
             raise ValueError(f"{max(self.trained)} trained features of {self.modes}; use at most as many as there are")
         if self.data is not None and self.basis == "random":
             raise ValueError("data are taken along their own principal axes; use basis=eigen")
+        if self.data is None and self.lr >= (limit := self._largest_rate()):
+            raise ValueError(f"the learning rate {self.lr:g} is above that at which SGD diverges; use η < {limit:.4g}")
         return self
+
+    def _largest_rate(self) -> float:
+        """The learning rate from which SGD grows with all features; fewer trained ones allow a little more."""
+        from phasecast import online
+
+        return float(online.sgd_stability_limit(online.Spectrum.power_law(self.modes, self.exponent), self.modes))
 
     @property
     def alphas(self) -> np.ndarray:

@@ -28,8 +28,9 @@ from phasecast.sampling.backends.selection import Only, entries_that_move
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.figure import Figure
     from torch import nn
+
+    from phasecast.figures.drawing import Drawing
 
 
 def llc_components(
@@ -202,7 +203,7 @@ class LLCComponents(Displayed):
         return {"components": [{"label": label, "size": size, **result.plain()} for label, size, result in pairs]}
 
     @styled
-    def figure(self) -> Figure:
+    def figure(self) -> Drawing:
         """A bar for each component, with its standard error; hollow where the result is not ok."""
         from phasecast.figures.drawing import COLOURS, blank
 

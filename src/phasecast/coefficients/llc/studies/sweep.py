@@ -23,7 +23,8 @@ from phasecast.figures.style import styled
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.figure import Figure
+
+    from phasecast.figures.drawing import Drawing
 
 
 def llc_sweep(
@@ -84,7 +85,7 @@ class LLCSweep(Displayed):
         return pd.DataFrame(rows, columns=["nbeta", "gamma", "estimate", "error", "status"])
 
     @styled
-    def figure(self) -> Figure:
+    def figure(self) -> Drawing:
         """λ̂ over γ, a line for each nβ; hollow points are not ok."""
         from phasecast.figures.drawing import blank, legend, points
 

@@ -23,9 +23,9 @@ from phasecast.figures.style import styled
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.figure import Figure
 
     from phasecast.coefficients.llc.studies.transitions import LLCTransition
+    from phasecast.figures.drawing import Drawing
 
 
 def llc_trajectory(
@@ -138,7 +138,7 @@ class LLCTrajectory(Displayed):
         return transitions([step for step, _ in sure], values)
 
     @styled
-    def figure(self, **curves: Sequence[float]) -> Figure:
+    def figure(self, **curves: Sequence[float]) -> Drawing:
         """λ̂ over training under the loss; hollow points are refused, bands are transitions.
 
         ``curves`` are drawn above the loss: ``trajectory.figure(accuracy=[…])``, one number per checkpoint.

@@ -17,25 +17,30 @@ Repeated indices need no special treatment. The functions take NumPy or JAX arra
 
 from __future__ import annotations
 
-import jax.numpy as jnp
+import math
+
+import numpy as np
 
 from phasecast.core.types import Array
 
 
 def i2(C: Array) -> Array:
     """⟨g(z₁)g(z₂)⟩ for covariances of shape (…, 2, 2)."""
-    return 2 / jnp.pi * jnp.arcsin(C[..., 0, 1] / jnp.sqrt((1 + C[..., 0, 0]) * (1 + C[..., 1, 1])))
+    xp = C.__array_namespace__()
+    return 2 / math.pi * xp.arcsin(C[..., 0, 1] / xp.sqrt((1 + C[..., 0, 0]) * (1 + C[..., 1, 1])))
 
 
 def i3(C: Array) -> Array:
     """⟨g'(z₁)z₂g(z₃)⟩ for covariances of shape (…, 3, 3)."""
+    xp = C.__array_namespace__()
     one = 1 + C[..., 0, 0]
-    root = jnp.sqrt(one * (1 + C[..., 2, 2]) - C[..., 0, 2] ** 2)
-    return 2 / jnp.pi * (C[..., 1, 2] * one - C[..., 0, 1] * C[..., 0, 2]) / (one * root)
+    root = xp.sqrt(one * (1 + C[..., 2, 2]) - C[..., 0, 2] ** 2)
+    return 2 / math.pi * (C[..., 1, 2] * one - C[..., 0, 1] * C[..., 0, 2]) / (one * root)
 
 
 def i4(C: Array) -> Array:
     """⟨g'(z₁)g'(z₂)g(z₃)g(z₄)⟩ for covariances of shape (…, 4, 4)."""
+    xp = C.__array_namespace__()
     a, b, c = 1 + C[..., 0, 0], 1 + C[..., 1, 1], C[..., 0, 1]
     A4 = a * b - c**2
 
@@ -44,8 +49,8 @@ def i4(C: Array) -> Array:
         one, two = C[..., 0, m], C[..., 1, m]
         return C[..., n, m] - (b * first * one + a * second * two - c * (first * two + second * one)) / A4
 
-    sine = given(2, 3) / jnp.sqrt((1 + given(2, 2)) * (1 + given(3, 3)))
-    return 4 / jnp.pi**2 * jnp.arcsin(sine) / jnp.sqrt(A4)
+    sine = given(2, 3) / xp.sqrt((1 + given(2, 2)) * (1 + given(3, 3)))
+    return 4 / math.pi**2 * xp.arcsin(sine) / xp.sqrt(A4)
 
 
 def i4_contraction(C: Array, coefficients: Array, students: int) -> Array:
@@ -54,8 +59,8 @@ def i4_contraction(C: Array, coefficients: Array, students: int) -> Array:
     ``C`` is the covariance (K+M, K+M) of all units, the K students first. One conditional covariance serves a whole
     pair (i, j), and only i ≤ j and a ≤ b are computed: about K²(K+M)²/4 arcsines, without a table of 4 × 4 covariances.
     """
-    units = C.shape[0]
-    rows, columns = jnp.triu_indices(students)
+    xp, units = C.__array_namespace__(), C.shape[0]
+    rows, columns = np.triu_indices(students)
     a, b = 1 + C[rows, rows], 1 + C[columns, columns]
     c = C[rows, columns]
     A4 = a * b - c**2
@@ -64,11 +69,12 @@ def i4_contraction(C: Array, coefficients: Array, students: int) -> Array:
     left_u = (b[:, None] * first - c[:, None] * second) / A4[:, None]
     left_v = (a[:, None] * second - c[:, None] * first) / A4[:, None]
     V = C[None] - left_u[:, :, None] * first[:, None, :] - left_v[:, :, None] * second[:, None, :]
-    spread = jnp.diagonal(C)[None] - left_u * first - left_v * second
-    scale = 1 / jnp.sqrt(1 + spread)
-    upper_a, upper_b = jnp.triu_indices(units)
-    twice = jnp.where(upper_a == upper_b, 1.0, 2.0) * coefficients[upper_a] * coefficients[upper_b]
+    spread = xp.diagonal(C)[None] - left_u * first - left_v * second
+    scale = 1 / xp.sqrt(1 + spread)
+    upper_a, upper_b = np.triu_indices(units)
+    twice = np.where(upper_a == upper_b, 1.0, 2.0) * coefficients[upper_a] * coefficients[upper_b]
     sines = (V * scale[:, :, None] * scale[:, None, :])[:, upper_a, upper_b]
-    sums = 4 / jnp.pi**2 * (jnp.arcsin(sines) @ twice) / jnp.sqrt(A4)
-    S = jnp.zeros((students, students), C.dtype).at[rows, columns].set(sums)
-    return S + jnp.triu(S, 1).T
+    sums = 4 / math.pi**2 * (xp.arcsin(sines) @ twice) / xp.sqrt(A4)
+    pair = np.zeros((students, students), int)  # which of the sums is S_ij
+    pair[rows, columns] = pair[columns, rows] = np.arange(rows.size)
+    return sums[pair]

@@ -1,0 +1,26 @@
+"""How is text from somebody else's store shown? As text: no HTML, no Markdown, no control characters, no end of it."""
+
+from __future__ import annotations
+
+import html
+import re
+
+LONGEST = 2000  # characters; chosen: the longest sentence of our recipes has a quarter of it
+_UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+_PUNCTUATION = re.compile(r"([!-/:-@\[-`{-~])")
+
+
+def plain(text: object, longest: int = LONGEST) -> str:
+    """A text without control characters and changes of writing direction, cut where it is too long."""
+    shown = _UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", str(text))
+    return shown if len(shown) <= longest else f"{shown[: longest - 1]}…"
+
+
+def for_html(text: object, longest: int = LONGEST) -> str:
+    """A text inside HTML."""
+    return html.escape(plain(text, longest), quote=True)
+
+
+def for_markdown(text: object, longest: int = LONGEST) -> str:
+    """A text inside Markdown, such as the label of a widget: every punctuation mark stands for itself."""
+    return _PUNCTUATION.sub(r"\\\1", " ".join(plain(text, longest).split()))

@@ -1,0 +1,1 @@
+"""What the pages look like: one module per page, drawn with streamlit."""
