@@ -317,6 +317,36 @@ def _on_terminal(title: str, unit: str) -> Iterator[Progress]:
         yield Bar(title, bar, unit)
 
 
+@contextmanager
+def show_latest(title: str, *, unit: str = "") -> Iterator[Callable[[int, int | None, Metric], None]]:
+    """What to call with each progress: a line appears once two seconds have passed, also while nothing is called.
+
+    It is shown from a thread of its own, so that a long step or a compilation is not silent.
+    """
+    latest: list[tuple[int, int | None, Metric]] = [(0, None, "set-up")]
+    over = threading.Event()
+
+    def show() -> None:
+        if over.wait(QUIET_AT_FIRST):
+            return
+        with show_progress(title, unit=unit) as shown:
+            last = None
+            while not over.is_set():
+                done, total, _ = latest[0]
+                if latest[0] is not last or done != total:  # what is complete is shown once
+                    shown.update(*latest[0])
+                last = latest[0]
+                over.wait(REFRESH)
+
+    shower = threading.Thread(target=show, daemon=True)
+    shower.start()
+    try:
+        yield lambda *progress: latest.__setitem__(0, progress)
+    finally:
+        over.set()
+        shower.join()
+
+
 def _words(metric: Metric) -> str:
     if metric is None or isinstance(metric, str):
         return metric or ""

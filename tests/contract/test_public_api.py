@@ -37,8 +37,7 @@ NAMES = {
     "escape_rates escape_time feature_floor general_curve generalisation_error integral_curve linear_curve load_data "
     "load_labelled max_learning_rate mean_curve measured_length moment_variance plateau plateau_length "
     "plateaus_of_draws power_law_window rotated_curve rotated_floor scaling_exponent secular_weights sgd_curve "
-    "sgd_stability_limit "
-    "simulate simulate_data small_rate_curve solve solve_many stability_limit",
+    "sgd_stability_limit simulate simulate_data small_rate_curve solve solve_many stability_limit",
     "phasecast.posterior": "Criteria GridModel Model RLCT Ranking Scores Setting Training bic compare criteria "
     "deep_linear effective_parameters exact flat_minimum_entropy free_energy from_arviz from_numpyro "
     "generalisation_curves learning_errors linear linear_data mixture monomial network_data new_data_losses "
@@ -51,6 +50,7 @@ NAMES = {
     "tabulate",
     "phasecast.torch": "Problem heads llc llc_components llc_trajectory load",
     "phasecast.forecasting": "Forecast Score TrainingLog fan forecast read_log",
+    "phasecast.forecasting.escape": "EscapeClock forecast_escape_of_loss",
     "phasecast.report": "competing_basins write write_sweep",
 }
 
@@ -97,7 +97,7 @@ SIGNATURES = {
     "posterior.Model": "(log_likelihood, log_prior, init, predict=None, observed=None, summarise=None, loss=None, "
     "gibbs=None, live_units=None, truth=None, name='your model')",
     "posterior.rlct": "(model, data, betas='auto', *, method='variance', sampler='auto', chains=4, draws=2000, "
-    "warmup=1000, swap=True, seed=0, progress=True)",
+    "warmup=1000, swap=True, seed=0, target=None, seconds=None, progress=True)",
     "posterior.tempered": "(model, data, betas=(1.0,), *, sampler='auto', chains=4, draws=1000, warmup=1000, thin=10, "
     "swap=True, pointwise=False, seed=0, progress=True)",
     "llc": "(loss, params=None, data=None, *, n=None, nbeta=None, gamma=None, radius=0.3, prior=None, "

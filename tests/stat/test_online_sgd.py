@@ -13,7 +13,8 @@ from phasecast.online.dynamics import solve
 from phasecast.online.feature_scaling import rotated_floor
 from phasecast.online.linear import sgd_curve, small_rate_curve
 from phasecast.online.order_parameters import OrderParameters, draw_weights
-from phasecast.online.sgd import load_data, simulate, simulate_data
+from phasecast.online.own_data.loading import load_data
+from phasecast.online.sgd import simulate, simulate_data
 from phasecast.online.spectrum import Spectrum
 
 pytestmark = pytest.mark.usefixtures("full_optimisation")

@@ -129,7 +129,7 @@ def test_settings_bring_in_the_bank(command_json, tmp_path):
     assert made["runs"] > 25
 
 
-@pytest.mark.parametrize("other", ["batch=100", "width=230", "beta2=0.99", "network=mlp", "n=120", "lr=0.1"])
+@pytest.mark.parametrize("other", ["batch=100", "width=230", "beta2=0.99", "n=120", "lr=0.1"])
 def test_what_the_bank_has_not_seen_is_left_to_the_log_alone(other, command_json, tmp_path):
     path = tmp_path / "log.csv"
     path.write_text(HEADER + FALLING)
@@ -139,6 +139,14 @@ def test_what_the_bank_has_not_seen_is_left_to_the_log_alone(other, command_json
     )
     assert made["tier"] == "lone log"
     assert "the log alone is used" in made["reasons"][-1]
+
+
+def test_another_network_is_refused_because_its_loss_falls_in_another_way(command, tmp_path):
+    path = tmp_path / "log.csv"
+    path.write_text(HEADER + FALLING)
+    code, out, _ = command("forecast", path, "--set", *SETTINGS, "network=mlp")
+    assert code == 3
+    assert "three finished runs" in " ".join(out.split())
 
 
 @pytest.mark.parametrize(
@@ -244,3 +252,20 @@ def test_the_commands_of_the_page_run_as_printed(command, tmp_path, monkeypatch)
     for line in lines:
         code, _, err = command(*shlex.split(line)[1:])
         assert code in (0, 3), f"{line}: {err}"  # the made-up log is not of the kind that the settings say
+
+
+def test_when_a_loss_leaves_its_plateau(command, command_json, tmp_path):
+    steps = np.arange(0, 1360, 5)
+    noise = 1 + 0.002 * np.random.default_rng(0).standard_normal(len(steps))
+    loss = 0.3 / (1 + np.exp((steps - 1500) / 100)) * noise
+    table = np.stack([steps, loss], axis=1)
+    np.savetxt(tmp_path / "loss.csv", table, delimiter=",", header="alpha,eps", comments="")
+    made = command_json("forecast", "escape", tmp_path / "loss.csv")
+    assert made["quantity"] == "escape"
+    assert made["interval"][0] < 1500
+    assert made["interval"][1] is None
+    np.savetxt(tmp_path / "flat.csv", table[:100], delimiter=",", header="alpha,eps", comments="")
+    assert command("forecast", "escape", tmp_path / "flat.csv")[0] == 3
+    code, _, err = command("forecast", "escape", tmp_path / "none.csv")
+    assert code == 2
+    assert "no file" in err

@@ -23,7 +23,7 @@ from phasecast.grokking import (
 )
 from phasecast.grokking import task as make_task
 from phasecast.grokking.optimisers import OPTIMISERS, Step, optimiser
-from phasecast.grokking.training import CURVES, centred_loss, minibatches, performance
+from phasecast.grokking.training import CURVES, centred_loss, compiled_program, minibatches, performance
 from phasecast.models.modular import fourier_solution, modular_table, quadratic_network
 
 pytestmark = [pytest.mark.bare, pytest.mark.usefixtures("full_optimisation")]
@@ -426,3 +426,18 @@ def test_about_two_and_a_half_times_m_log_m_rows_are_needed(p):
     assert 0.02 < accuracy(2.5) < 1
     assert accuracy(2.75) > 0.99
     assert accuracy(3.0) > 0.99
+
+
+def test_trainings_that_differ_in_their_numbers_alone_are_compiled_once():
+    def go(table, seed, lr):
+        *_, last = train(table, quadratic(table, 6), steps=20, fraction=0.8, seeds=seed, lr=lr)
+        return last.params()["V"]
+
+    table, other = make_task("addition", 5), make_task("subtraction", 5)
+    program = compiled_program(quadratic(table, 6), optimiser("adam"), 20, 5000, 1)
+    first = go(table, 1, 1e-3)
+    assert program.advance._cache_size() == 1
+    assert not np.array_equal(first, go(table, 2, 1e-3))
+    go(other, 1, 3e-3)
+    assert np.array_equal(first, go(table, 1, 1e-3))
+    assert program.advance._cache_size() == 1

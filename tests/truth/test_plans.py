@@ -81,3 +81,42 @@ def test_the_planned_rows_are_the_fewest_with_the_wanted_chance():
 def test_a_plan_outside_of_the_bank_is_bad_input():
     with pytest.raises(BadInput, match="width"):
         plan_grokking(dataclasses.replace(SPARSE, width=400))
+
+
+@pytest.mark.parametrize("beta", [0.5, 1.0, 3.0])
+def test_the_plan_of_a_posterior_is_what_refits_on_subsamples_give(beta):
+    """Linear regression with known noise and a flat prior, λ = ν = d/2, refitted to thousands of samples of n′ rows.
+
+    The design has XᵀX = n, so the posterior is N(ŵ, 1/(βn)); fresh labels are drawn at the same inputs.
+    """
+    d, n, refits = 3, 40, 4000
+    rng = np.random.default_rng(0)
+    rows = np.linalg.qr(rng.normal(size=(n, d)))[0] * np.sqrt(n)
+    noise = rng.normal(size=(refits, n))
+    fitted = noise @ rows / n  # ŵ − w₀
+    spread = np.sum(rows**2, axis=1) / (beta * n)  # variance of the output under the posterior
+    wide = 1 + spread
+
+    def log_loss(residual, variance):
+        return 0.5 * np.log(variance) + 0.5 * residual**2 / variance
+
+    shift = fitted @ rows.T
+    fresh = rng.normal(size=(refits, n))
+    best_fresh, best_seen = log_loss(fresh, 1.0).mean(axis=1), log_loss(noise, 1.0).mean(axis=1)
+    draws = rng.normal(size=(refits, d)) / np.sqrt(beta * n) @ rows.T
+    measured = {
+        "error at": log_loss(fresh - shift, wide).mean(axis=1) - best_fresh,
+        "on training": log_loss(noise - shift, wide).mean(axis=1) - best_seen,
+        "of one": log_loss(fresh - shift - draws, 1.0).mean(axis=1) - best_fresh,
+    }
+    plan = plan_posterior(Measured(d / 2, fluctuation=d / 2, beta=beta), sizes=[n])
+    for start, values in measured.items():
+        planned = next(line for line in plan.lines if line.name.startswith(start))
+        assert planned.value is not None
+        error = values.std() / np.sqrt(refits)
+        assert abs(planned.value - values.mean()) < 3 * error + 2 * (d / 2 / beta / n) ** 2 * d  # next order in 1/n
+
+
+def test_another_temperature_needs_the_fluctuation():
+    with pytest.raises(BadInput, match="fluctuation"):
+        plan_posterior(Measured(1.0, beta=2.0), sizes=[10])

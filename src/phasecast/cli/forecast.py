@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import App, Parameter
 
-from phasecast.cli.options import Drawn, Stored, Words
+from phasecast.cli.options import Common, Drawn, Stored, Words
 from phasecast.cli.output import emit, exit_code, table
 
 if TYPE_CHECKING:
@@ -28,7 +28,10 @@ class Basis:
 
     settings: Annotated[Words, Parameter(name="--set", help=f"settings of the training: {SETTINGS}")] = None
     bank: Annotated[
-        Literal["shipped"] | None, Parameter(help="compare with the shipped runs also without settings")
+        Literal["shipped", "store"] | None,
+        Parameter(
+            help="compare with the shipped runs also without settings; store: with your finished runs too, as for a run"
+        ),
     ] = None
     loss_at_50: Annotated[
         float | None, Parameter(help="validation loss at 50% accuracy; by default from the loss before training")
@@ -56,8 +59,12 @@ def one(
     from phasecast.forecasting.forecast import forecast, landmarks, with_earlier
 
     check_target(options.plot)
-    log, settings = _source(source, basis, options)
+    log, settings, run = _source(source, basis, options)
     bank = None if basis.bank is None else shipped_bank()
+    if basis.bank == "store" or (run is not None and basis.bank is None and settings is not None):
+        from phasecast.studies.grokking.forecasts import own_bank
+
+        bank = own_bank(options.store, without=run)
 
     def make(part: TrainingLog) -> Forecast:
         return forecast(part, settings, bank=bank, loss_at_50=basis.loss_at_50, coverage=basis.coverage)
@@ -70,6 +77,23 @@ def one(
         content["plot"] = str(options.plot)
         text += f"\nfigure: {options.plot}"
     emit(content, text, options)
+    return exit_code(str(made.status))
+
+
+@app.command
+def escape(
+    source: Annotated[Path, Parameter(help="CSV file with a column of steps or alpha and one of the loss or eps")],
+    /,
+    *,
+    coverage: Annotated[float, Parameter(help="probability with which the interval holds the outcome")] = 0.8,
+    options: Common = Common(),
+) -> int:
+    """Forecast when a loss that rests on a plateau falls below half of it."""
+    from phasecast.forecasting.escape import forecast_escape_of_loss
+    from phasecast.forecasting.log import read_loss
+
+    made = forecast_escape_of_loss(*read_loss(source), coverage)
+    emit(made.plain(), str(made), options)
     return exit_code(str(made.status))
 
 
@@ -102,19 +126,20 @@ def scores(*, options: Stored = Stored()) -> int:
     return 0
 
 
-def _source(source: str, basis: Basis, options: Options) -> tuple[TrainingLog, Settings | None]:
-    """The log and the settings of a file or a run."""
+def _source(source: str, basis: Basis, options: Options) -> tuple[TrainingLog, Settings | None, str | None]:
+    """The log and the settings of a file or a run, and the id of the run."""
     from phasecast.forecasting.forecast import settings_of
     from phasecast.forecasting.log import read_log
 
     given = None if basis.settings is None else settings_of(_assignments(basis.settings))
     path = Path(source)
     if os.path.exists(source) or path.suffix or len(path.parts) > 1:  # noqa: PTH110 - Path raises if it is too long
-        return read_log(path), given
+        return read_log(path), given, None
+    from phasecast.lab.store import Store
     from phasecast.studies.grokking.forecasts import stored_training
 
     log, stored = stored_training(source, options.store)
-    return log, given or stored
+    return log, given or stored, Store.of(options.store).find(source)
 
 
 def _assignments(words: list[str]) -> dict[str, str | int | float | None]:

@@ -57,6 +57,10 @@ class Sampling:
     draws: Annotated[int, Parameter(help="steps kept per chain")] = 2000
     warmup: Annotated[int, Parameter(help="steps discarded before them")] = 1000
     seed: Annotated[int, Parameter(help="seed of the chains")] = 0
+    target: Annotated[
+        float | None, Parameter(help="stop at this standard error of the chains relative to λ̂; --draws is the most")
+    ] = None
+    seconds: Annotated[float | None, Parameter(help="draw no more after this time, and judge what there is")] = None
 
 
 def rlct(

@@ -119,6 +119,11 @@ class Models:
 
     coefficient: Annotated[float, Parameter(help="λ̂ of the model, as `phasecast rlct` prints it")]
     error: Annotated[float, Parameter(help="its standard error")] = 0.0
+    fluctuation: Annotated[float | None, Parameter(help="ν̂ of the model at this β, for training and Gibbs errors")] = (
+        None
+    )
+    fluctuation_error: Annotated[float, Parameter(help="standard error of ν̂")] = 0.0
+    beta: Annotated[float, Parameter(help="inverse temperature β of the posterior; other than 1 needs ν̂")] = 1.0
     loss: Annotated[float, Parameter(help="its loss per example")] = 0.0
     other: Annotated[float | None, Parameter(help="λ̂ of another model")] = None
     other_loss: Annotated[float, Parameter(help="the loss per example of that model")] = 0.0
@@ -136,7 +141,9 @@ def posterior(
     from phasecast.forecasting.planning.theory import Measured, plan_posterior
 
     other = None if models.other is None else Measured(models.other, loss=models.other_loss)
-    model = Measured(models.coefficient, models.error, models.loss)
+    model = Measured(
+        models.coefficient, models.error, models.loss, models.fluctuation, models.fluctuation_error, models.beta
+    )
     return _show(plan_posterior(model, sizes=sizes or (), errors=errors or (), other=other), options)
 
 

@@ -33,6 +33,9 @@ class BankPolicy(Policy):
     slack: float = rule(1.1, "p = 31 from moduli up to 29 is as good as inside (benchmarks/forecast_scores.py)")
     rounding: float = rule(1.001, "numbers in a log are rounded: lr = 0.005 is inside a bank that ends at 0.00500")
     start: float = rule(1.02, "L(0) of the centred squared loss is ½(1 − 1/p): 2% spans p from 10 to 50")
+    family: float = rule(1.5, "ratio of moduli within one kind of training: from 13 to 19, where the law was checked")
+    rows: float = rule(1.2, "ratio of N/(p ln p) within one kind: the law is steep near the border of never")
+    drive: float = rule(4.0, "ratio of learning rates or weight decays within one kind: the clock law holds over it")
     fewest: int = rule(25, "below 25 runs the settings law alone is better than its correction by the log (prototype)")
 
 
@@ -115,6 +118,8 @@ class Bank:
 
     runs: tuple[BankRun, ...]
     name: str = "bank"
+    others: tuple[BankRun, ...] = ()
+    """Finished runs outside the range of ``runs``: other kinds of training, for forecasts within their kind."""
 
     def __len__(self) -> int:
         return len(self.runs)
@@ -154,9 +159,18 @@ class Bank:
         return Bank(tuple(run for run in self.runs if run.settings.p != p), self.name)
 
     def extended(self, runs: Iterable[BankRun]) -> Bank:
-        """The bank with more runs; runs that never learn their training rows teach nothing and are left out."""
-        more = tuple(run for run in runs if run.train99 is not None)
-        return Bank((*self.runs, *more), f"{self.name} and {len(more)} more") if more else self
+        """The bank with more runs; those outside its range are kept apart, those that never memorise are left out."""
+        more = [run for run in runs if run.train99 is not None]
+        inside = tuple(run for run in more if self.runs and not self.range_problems(run.settings))
+        outside = tuple(run for run in more if run not in inside)
+        if not more:
+            return self
+        name = f"{self.name} and {len(inside)} more" if inside else self.name
+        return Bank((*self.runs, *inside), name, (*self.others, *outside))
+
+    def family(self, settings: Settings) -> list[BankRun]:
+        """The runs kept apart that are of the same kind as these settings."""
+        return [run for run in self.others if _same_kind(run.settings, settings)]
 
     def range_problems(self, settings: Settings) -> list[str]:
         """Why settings are outside what the bank has seen, each with what to do; empty if they are inside."""
@@ -252,6 +266,21 @@ class Bank:
                 )
             )
         return cls(tuple(runs), name)
+
+
+def _same_kind(left: Settings, right: Settings) -> bool:
+    """Whether two trainings differ in modulus, rows, learning rate and weight decay only, and not by much."""
+    same = all(getattr(left, name) == getattr(right, name) for name in ("network", "optimiser", "beta2", "full_batch"))
+    if not same or left.task not in MODULAR or right.task not in MODULAR:
+        return False
+    ratios = (
+        (left.width / left.p, right.width / right.p, POLICY.slack),
+        (left.p, right.p, POLICY.family),
+        (left.ratio, right.ratio, POLICY.rows),
+        (left.lr, right.lr, POLICY.drive),
+        (left.weight_decay, right.weight_decay, POLICY.drive),
+    )
+    return all(1 / most <= one / other <= most for one, other, most in ratios)
 
 
 SAVED = ("p", "n", "lr", "weight_decay", "width")

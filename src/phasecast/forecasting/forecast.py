@@ -18,14 +18,18 @@ from phasecast.core.errors import BadInput, unknown
 from phasecast.core.results import Status
 from phasecast.forecasting import lone_log, refusals
 from phasecast.forecasting.bank import Bank, shipped_bank
+from phasecast.forecasting.law import FAMILY, FamilyLaw
 from phasecast.forecasting.log import TrainingLog, read_log
 from phasecast.forecasting.lone_log import LineForecast
-from phasecast.forecasting.model import BankForecast, forecast_before_start, forecast_with_bank
+from phasecast.forecasting.model import BankForecast, forecast_before_start, forecast_with_bank, law_of
 from phasecast.forecasting.result import Forecast
 from phasecast.forecasting.settings import MODULAR, Settings
+from phasecast.forecasting.signals import table_in_log
 
 LANDMARKS = 1.25  # ratio of the times since memorisation at which forecasts are made: ten per decade
 FIRST_LANDMARK = 100.0  # steps after memorisation; earlier, no basis says more than the settings
+OWN_RUNS = "settings + own runs"
+MOSTLY = 0.5  # share of the finished runs of a kind that must have generalised, for a median to exist
 UNLIKELY = 0.5  # chance within the window below which a training is advised against before it starts
 
 
@@ -63,7 +67,11 @@ def forecast(
         return _of_line(line, log, coverage)
     problems = bank.range_problems(chosen) if chosen is not None else []
     problems += bank.log_problems(log)
-    problems += [reason for reason in [refusals.too_few_runs(len(bank))] if reason]
+    problems += [reason for reason in [refusals.too_few_runs(len(bank)), refusals.other_rates(log, chosen)] if reason]
+    if problems and chosen is not None and (made := _of_family(log, chosen, bank, line, coverage)) is not None:
+        return made
+    if chosen is not None and chosen.network not in {run.settings.network for run in bank}:
+        return Forecast.refused(refusals.other_network(chosen.network), made_at=log.last, coverage=coverage)
     if problems:
         return _of_line(line, log, coverage, problems)
     return _of_bank(log, chosen, bank, line, coverage)
@@ -151,7 +159,8 @@ def settings_of(settings: Settings | Mapping[str, str | int | float | None] | No
 
 def _line(log: TrainingLog, settings: Settings | None, loss_at_50: float | None, coverage: float) -> LineForecast | str:
     """The forecast of the log alone, or why there is none."""
-    classes = settings.p if settings is not None and settings.task in MODULAR else None
+    table = table_in_log(log) if settings is None else None
+    classes = settings.p if settings is not None and settings.task in MODULAR else table.p if table else None
     target = lone_log.loss_target(log, classes, loss_at_50)
     if isinstance(target, str):
         return target
@@ -195,6 +204,33 @@ def _of_bank(
         high=None if unseen else made.high,
         **common,
     )
+
+
+def _of_family(
+    log: TrainingLog, settings: Settings, bank: Bank, line: LineForecast | str, coverage: float
+) -> Forecast | None:
+    """From finished runs of the same kind outside the bank, with the law of the bank moved to them; None if too few."""
+    runs = bank.family(settings)
+    done = [run for run in runs if run.val50 is not None]
+    if len(done) < FAMILY.fewest or refusals.other_rates(log, settings):
+        return None
+    common = {"made_at": log.last, "coverage": coverage, "tier": OWN_RUNS, "basis": "your finished runs"}
+    common["runs"] = len(done)
+    if len(done) < len(runs) * MOSTLY:
+        return Forecast.refused(
+            f"{len(runs) - len(done)} of {len(runs)} finished runs of this kind never generalised; use more rows",
+            **common,
+        )
+    tail = (1 - coverage) / 2
+    law = FamilyLaw.of(law_of(bank), done)
+    low, median, high = law.quantiles_after(settings, log.last, (tail, 0.5, 1 - tail))
+    seen = max(run.window for run in runs)
+    made = BankForecast(median, low, high, coverage, OWN_RUNS, len(done), log.last, None, None, seen)
+    reasons = _against(made, line)
+    if reasons:
+        return Forecast.refused(*reasons, **common)
+    unseen = median > seen
+    return Forecast(math.nan if unseen else median, low=low, high=None if unseen or high > seen else high, **common)
 
 
 def _against(made: BankForecast, line: LineForecast | str) -> list[str]:

@@ -12,9 +12,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from phasecast.forecasting.bank import Bank
+from phasecast.core.policy import Policy, rule
+from phasecast.forecasting.bank import Bank, BankRun
 from phasecast.forecasting.clock import inverse_log_adam_clock, log_adam_clock
 from phasecast.forecasting.settings import Settings
+from phasecast.forecasting.signals import TableSize
 from phasecast.forecasting.survival import Logistic, fit_logistic
 
 MIDDLE_RATIO, MIDDLE_P = 3.0, 20.0  # where the polynomials are centred: the middle of the shipped bank
@@ -23,7 +25,7 @@ WEAK = 0.02  # ridge on the log-odds: keeps them finite where a bank has no netw
 LATE = 4.2  # the ratio above which networks generalise while they memorise: no wait is left for the law
 
 
-def law_terms(settings: Sequence[Settings]) -> np.ndarray:
+def law_terms(settings: Sequence[Settings] | Sequence[TableSize]) -> np.ndarray:
     """(runs, terms) of ln A."""
     x = 1 / np.minimum([one.ratio for one in settings], LATE) - 1 / MIDDLE_RATIO
     return np.stack([np.ones_like(x), x, x**2, x**3, np.log([one.p / MIDDLE_P for one in settings])], axis=1)
@@ -81,6 +83,54 @@ class ClockLaw:
             level = self.fit.median_after(terms, now) - drive[rows]
             medians[rows] = np.log(inverse_log_adam_clock(level, float(beta)))
         return medians
+
+
+@dataclass(frozen=True)
+class FamilyPolicy(Policy):
+    """How far the law of a bank is trusted for trainings of another kind, after a few finished runs of that kind."""
+
+    fewest: int = rule(3, "finished runs: a mean and a spread, and one to check them by")
+    spread: float = rule(
+        0.3, "sd of ln val50 around the moved law, before runs say more: twice that of the law on moduli left out"
+    )
+    weight: float = rule(3.0, "runs that the spread above counts for: as many as are needed to speak at all")
+
+
+FAMILY = FamilyPolicy()
+
+
+@dataclass(frozen=True, eq=False)
+class FamilyLaw:
+    """The law of a bank moved by runs of another kind of training: ln val50 is Student-t around law + shift.
+
+    With a flat prior of the shift and an inverse-χ² prior of the spread, the next run of the family is Student-t with
+    weight + k − 1 degrees of freedom and the squared scale s²(1 + 1/k).
+    """
+
+    law: ClockLaw
+    shift: float
+    scale: float
+    degrees: float
+    runs: int
+
+    @classmethod
+    def of(cls, law: ClockLaw, runs: Sequence[BankRun]) -> FamilyLaw:
+        """From the runs of a family that generalised, at least ``FAMILY.fewest``."""
+        done = [run for run in runs if run.val50 is not None]
+        apart = np.array([math.log(float(run.val50 or 1.0) / law.quantile(run.settings, 0.5)) for run in done])
+        count = len(apart)
+        degrees = FAMILY.weight + count - 1
+        squares = FAMILY.weight * FAMILY.spread**2 + float(np.sum((apart - apart.mean()) ** 2))
+        return cls(law, float(apart.mean()), math.sqrt(squares / degrees * (1 + 1 / count)), degrees, count)
+
+    def quantiles_after(self, settings: Settings, now: float, shares: Sequence[float]) -> list[float]:
+        """Steps by which shares of the trainings that had not generalised at ``now`` have done so."""
+        from scipy.stats import t
+
+        centre = math.log(self.law.quantile(settings, 0.5)) + self.shift
+        over = float(t.cdf((math.log(max(now, 1.0)) - centre) / self.scale, self.degrees))
+        levels = over + np.asarray(shares) * (1 - over)
+        return np.exp(centre + self.scale * t.ppf(levels, self.degrees)).tolist()
 
 
 def _ever(ratios: np.ndarray, observed: np.ndarray) -> np.ndarray:

@@ -5,11 +5,12 @@ Files are read line by line and thinned while they are read, so that memory does
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import math
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import BinaryIO
 
@@ -39,6 +40,9 @@ _EPOCHS = ("epoch", "epochs")
 _PARTS = {"train": "train", "training": "train", "val": "validation", "valid": "validation"} | dict.fromkeys(
     ("validation", "eval", "dev", "heldout", "test"), "validation"
 )
+_RATES = ("lr", "learning rate", "lr adam", "lr adamw", "train lr", "train learning rate", "optimizer lr", "lr pg1")
+_TIMES = ("alpha", "α", "examples", "step", "steps", "global_step", "iteration", "iter", "epoch")
+_LOSSES = ("eps", "ε", "validation_loss", "val_loss", "eval_loss", "test_loss", "loss", "train_loss", "error")
 _KINDS = {"accuracy": "accuracy", "acc": "accuracy", "top1": "accuracy", "loss": "loss"} | dict.fromkeys(
     ("nll", "mse", "xent", "crossentropy"), "loss"
 )
@@ -57,6 +61,7 @@ class TrainingLog:
     validation_loss, train_loss: (rows,) the latter may be missing.
     columns: which column of a file each curve was read from.
     notes: what was done to the file while it was read.
+    rates: least and greatest learning rate in the file, if it has such a column.
 
     >>> TrainingLog([0, 20, 40], [0.1, 0.9, 1.0], [0.0, 0.1, 0.1], [0.48, 0.52, 0.55]).spacing
     20.0
@@ -69,6 +74,7 @@ class TrainingLog:
     train_loss: np.ndarray | None = None
     columns: dict[str, str] = field(default_factory=dict)
     notes: Sequence[str] = ()
+    rates: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
         for name in ("step", *COLUMNS):
@@ -112,7 +118,40 @@ class TrainingLog:
             trained,
             self.columns,
             self.notes,
+            self.rates,
         )
+
+
+def read_loss(path: str | Path) -> tuple[np.ndarray, np.ndarray]:
+    """Times and losses in a CSV file with a column of steps (or alpha) and one of the loss (or eps).
+
+    The validation loss is taken where there are several. Rows without a loss are left out.
+    """
+    path = Path(path)
+    with _opened(path) as file:
+        lines = _lines(file, path.name)
+        number, header = next(lines, (0, ""))
+        mark = max(",;\t", key=header.count)
+        titles = _cells(header, mark, number) if header else []
+        time, loss = (_first_of(titles, names) for names in (_TIMES, _LOSSES))
+        if time is None or loss is None:
+            raise BadInput(f"'{path.name}' has no columns of steps and of a loss", "name them step and loss")
+        thinned = _Thinned(POLICY.most_rows)
+        for number, line in lines:
+            cells = line.split(mark) if '"' not in line else _cells(line, mark, number)
+            if len(cells) != len(titles):
+                raise BadInput(f"line {number} has {len(cells)} cells, the header {len(titles)}", "repair the file")
+            row = _number(cells[time], "the step", number), _number(cells[loss], "the loss", number)
+            if not any(map(math.isnan, row)):
+                thinned.add(row)
+    rows = np.array(thinned.finish(), dtype=float).reshape(-1, 2)
+    return rows[:, 0], rows[:, 1]
+
+
+def _first_of(titles: list[str], names: Sequence[str]) -> int | None:
+    """The place of the first of some names among the titles of columns."""
+    plain = ["_".join(re.findall(r"[a-zα-ω0-9]+", title.strip().lower())) for title in titles]
+    return next((plain.index(name) for name in names if name in plain), None)
 
 
 def read_log(path: str | Path) -> TrainingLog:
@@ -122,9 +161,16 @@ def read_log(path: str | Path) -> TrainingLog:
     newest training accuracy before it. Accuracies in percent become fractions.
     """
     path = Path(path)
+    with _opened(path) as file:
+        return _read(file, path.name)
+
+
+@contextlib.contextmanager
+def _opened(path: Path) -> Iterator[BinaryIO]:
+    """A file to read; bad input where there is none."""
     try:
         with open(path, "rb") as file:
-            return _read(file, path.name)
+            yield file
     except IsADirectoryError:
         raise BadInput(f"'{path}' is a folder", "give a CSV file") from None
     except FileNotFoundError:
@@ -144,6 +190,7 @@ def _read(file: BinaryIO, name: str) -> TrainingLog:
     thinned = _Thinned(POLICY.most_rows)
     train = dict.fromkeys(("train_accuracy", "train_loss"), math.nan)
     before, pending = -math.inf, dict.fromkeys(COLUMNS, "")
+    rates: tuple[float, float] | None = None
     for number, line in lines:
         cells = line.split(mark) if '"' not in line else _cells(line, mark, number)
         if len(cells) != len(titles):
@@ -159,6 +206,9 @@ def _read(file: BinaryIO, name: str) -> TrainingLog:
         if step > before:
             pending = dict.fromkeys(COLUMNS, "")
         before = step
+        if "rate" in places and (text := cells[places["rate"]]).strip():
+            rate = _number(text, "the learning rate", number)
+            rates = (rate, rate) if rates is None else (min(rates[0], rate), max(rates[1], rate))
         for column in COLUMNS:
             if column in places and (text := cells[places[column]]).strip():
                 pending[column] = text
@@ -167,7 +217,8 @@ def _read(file: BinaryIO, name: str) -> TrainingLog:
         if pending["validation_accuracy"] and pending["validation_loss"] and not math.isnan(train["train_accuracy"]):
             values = [_number(pending[column], column, number) for column in ("validation_accuracy", "validation_loss")]
             thinned.add((step, train["train_accuracy"], *values, train["train_loss"]))
-    return _log(thinned, {column: titles[place] for column, place in places.items()}, name)
+    log = _log(thinned, {column: titles[place] for column, place in places.items()}, name)
+    return replace(log, rates=rates)
 
 
 def _log(thinned: _Thinned, columns: dict[str, str], name: str) -> TrainingLog:
@@ -278,6 +329,8 @@ def _meaning(title: str) -> tuple[str, tuple[int, ...]] | None:
         return "step", (0, _STEPS.index(text))
     if text in _EPOCHS:
         return "step", (1, 0)
+    if text in _RATES:
+        return "rate", (_RATES.index(text),)
     parts = [word for word in words if word in _PARTS]
     kinds = [word for word in words if word in _KINDS]
     rest = [word for word in words if word not in (*_PARTS, *_KINDS) and not word.isdigit()]

@@ -10,8 +10,9 @@ with Kaplan–Meier quantiles because some of them are censored.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import Literal, cast
 
 import numpy as np
 
@@ -19,10 +20,10 @@ from phasecast.core.errors import BadInput
 from phasecast.core.policy import Policy, rule
 from phasecast.forecasting.bank import POLICY as BANK
 from phasecast.forecasting.bank import Bank, BankRun, LoggedCurves, stride_of
-from phasecast.forecasting.law import ClockLaw
+from phasecast.forecasting.law import ClockLaw, law_terms
 from phasecast.forecasting.regression import Correction, fit_correction
 from phasecast.forecasting.settings import Settings
-from phasecast.forecasting.signals import NAMES, Signals, read_signals
+from phasecast.forecasting.signals import NAMES, Signals, TableSize, read_signals, table_in_log
 from phasecast.forecasting.survival import Logistic, censored_quantile, fit_logistic
 
 
@@ -37,9 +38,13 @@ class ModelPolicy(Policy):
     steepest: float = rule(3.0, "the size of errors varies by at most this factor around its typical value")
     fewest_moduli: int = rule(4, "with fewer, the second-worst modulus is the middle one")
     coverage: float = rule(0.8, "the share of outcomes inside an interval, by default")
+    weak: float = rule(0.1, "ridge on the constants of modulus and rows: late landmarks have some tens of runs")
 
 
 POLICY = ModelPolicy()
+
+Known = Literal["settings", "table", "log"]
+"""What is known of a training besides its curves: all settings, modulus and rows, or nothing."""
 
 WITH_SETTINGS, LOG_ONLY, SETTINGS_ONLY = "log + settings + bank", "log + bank", "settings + bank"
 
@@ -79,7 +84,7 @@ def forecast_before_start(
 
     The median is that of trainings that generalise at all; ``high`` is None where too many never do.
     """
-    law = _law(bank)
+    law = law_of(bank)
     window = bank.window if window is None else window
     tail = (1 - coverage) / 2
     ever = law.chance_ever(settings)
@@ -115,9 +120,11 @@ def forecast_with_bank(
     signals = read_signals(_thinned(log, bank.spacing))
     if signals is None:
         raise BadInput("the log shows too little after train99", "wait for a few more rows")
-    model = _fitted(bank, settings is not None, _nearest(signals.elapsed))
+    table = table_in_log(log) if settings is None else None
+    known: Known = "settings" if settings is not None else "log" if table is None else "table"
+    model = _fitted(bank, known, _nearest(signals.elapsed))
     tail = (1 - coverage) / 2
-    middle, low, high = model.quantiles(signals, settings, (0.5, tail, 1 - tail))
+    middle, low, high = model.quantiles(signals, settings or table, (0.5, tail, 1 - tail))
     earliest = signals.step + spacing
     return BankForecast(
         max(middle, earliest),
@@ -128,7 +135,7 @@ def forecast_with_bank(
         len(bank),
         signals.step,
         signals.train99,
-        None if settings is None else _law(bank).chance(settings, bank.window),
+        None if settings is None else law_of(bank).chance(settings, bank.window),
         bank.window,
     )
 
@@ -162,7 +169,8 @@ def _nearest(elapsed: float) -> int:
     return max(0, round(math.log(max(elapsed, 1.0) / POLICY.first) / math.log(POLICY.ratio)))
 
 
-def _law(bank: Bank) -> ClockLaw:
+def law_of(bank: Bank) -> ClockLaw:
+    """The clock law of a bank, fitted once."""
     if "law" not in bank.fits:
         bank.fits["law"] = ClockLaw.of(bank)
     return cast(ClockLaw, bank.fits["law"])
@@ -178,14 +186,14 @@ def _at(bank: Bank, run: int, number: int) -> Signals | None:
     return cast("Signals | None", one.read[at])
 
 
-def _fitted(bank: Bank, with_settings: bool, number: int) -> LandmarkModel:
+def _fitted(bank: Bank, known: Known, number: int) -> LandmarkModel:
     """The model near a landmark; near an earlier one if too few runs of the bank waited that long."""
-    key = ("model", with_settings, number)
+    key = ("model", known, number)
     if key not in bank.fits:
         rows = LandmarkRows.of(bank, number)
         if len(np.unique(rows.run)) < BANK.fewest and number > 0:
-            return _fitted(bank, with_settings, number - 1)
-        bank.fits[key] = LandmarkModel.of(bank, rows, with_settings)
+            return _fitted(bank, known, number - 1)
+        bank.fits[key] = LandmarkModel.of(bank, rows, known)
     return cast(LandmarkModel, bank.fits[key])
 
 
@@ -235,55 +243,68 @@ class LandmarkRows:
 
 @dataclass(frozen=True, eq=False)
 class PointModel:
-    """Law and correction, fitted to some runs."""
+    """Law and correction, fitted to some runs; without all settings a median by modulus and rows, or one for all."""
 
+    known: Known
     law: ClockLaw | None
     plain: Logistic | None
     correction: Correction
 
     @classmethod
-    def of(cls, rows: LandmarkRows, law: ClockLaw | None) -> PointModel:
+    def of(cls, rows: LandmarkRows, law: ClockLaw | None, known: Known) -> PointModel:
         plain = None
         if law is None:
             _, first = np.unique(rows.run, return_index=True)
-            ones = np.ones((len(first), 1))
-            plain = fit_logistic(ones, rows.outcome[first], rows.observed[first])
-        base = _base(law, plain, rows.signals, rows.settings)
-        inputs = design(rows.signals, rows.settings if law else None, base)
-        return cls(law, plain, fit_correction(inputs, rows.outcome - base, rows.observed, rows.weight))
+            terms = _plain_terms([rows.settings[row] for row in first], known)
+            plain = fit_logistic(terms, rows.outcome[first], rows.observed[first], POLICY.weak)
+        base = _base(law, plain, rows.signals, rows.settings, known)
+        inputs = design(rows.signals, rows.settings, base, known)
+        return cls(known, law, plain, fit_correction(inputs, rows.outcome - base, rows.observed, rows.weight))
 
-    def __call__(self, signals: list[Signals], settings: list[Settings] | None) -> np.ndarray:
+    def __call__(self, signals: list[Signals], settings: Sequence[Settings | TableSize | None]) -> np.ndarray:
         """ln val50."""
-        base = _base(self.law, self.plain, signals, settings)
-        inputs = design(signals, settings if self.law else None, base)
+        base = _base(self.law, self.plain, signals, settings, self.known)
+        inputs = design(signals, settings, base, self.known)
         return np.maximum(base + self.correction(inputs), np.log([one.step for one in signals]))
 
 
+def _plain_terms(settings: Sequence[Settings | TableSize | None], known: Known) -> np.ndarray:
+    """The terms of the median without a law: those of ln A if modulus and rows are known."""
+    if known == "log":
+        return np.ones((len(settings), 1))
+    return law_terms(cast("Sequence[TableSize]", settings))
+
+
 def _base(
-    law: ClockLaw | None, plain: Logistic | None, signals: list[Signals], settings: list[Settings] | None
+    law: ClockLaw | None,
+    plain: Logistic | None,
+    signals: list[Signals],
+    settings: Sequence[Settings | TableSize | None],
+    known: Known,
 ) -> np.ndarray:
     """ln of the median of val50 given that it is not yet, before anything else in the log is looked at."""
     now = np.array([one.step for one in signals])
-    if law is not None and settings is not None:
-        return law.medians_after(settings, now)
+    if law is not None:
+        return law.medians_after(cast("Sequence[Settings]", settings), now)
     if plain is None:
         raise ValueError("a model has a law or a plain median")
-    return plain.median_after(np.ones((len(now), 1)), np.log(now))
+    return plain.median_after(_plain_terms(settings, known), np.log(now))
 
 
-def design(signals: list[Signals], settings: list[Settings] | None, base: np.ndarray) -> np.ndarray:
-    """(rows, inputs) of the correction: signals, settings, and where the lines arrive relative to the base."""
+def design(
+    signals: list[Signals], settings: Sequence[Settings | TableSize | None], base: np.ndarray, known: Known
+) -> np.ndarray:
+    """(rows, inputs) of the correction: signals, what is known, and where the lines arrive relative to the base."""
     read = np.stack([one.values for one in signals])
     ahead = base - read[:, NAMES.index("ln step")]
     lines = [read[:, NAMES.index(name)] - ahead for name in ("line of last half", "line of last quarter")]
     columns = [*read.T, ahead, *lines]
-    if settings is not None:
-        columns += [
-            np.array([one.ratio for one in settings]),
-            np.log([one.p for one in settings]),
-            np.log([one.lr for one in settings]),
-            np.log([one.weight_decay for one in settings]),
-        ]
+    if known != "log":
+        tables = cast("Sequence[TableSize]", settings)
+        columns += [np.array([one.ratio for one in tables]), np.log([one.p for one in tables])]
+    if known == "settings":
+        whole = cast("Sequence[Settings]", settings)
+        columns += [np.log([one.lr for one in whole]), np.log([one.weight_decay for one in whole])]
     return np.stack(columns, axis=1)
 
 
@@ -300,15 +321,15 @@ class LandmarkModel:
     moduli: np.ndarray
 
     @classmethod
-    def of(cls, bank: Bank, rows: LandmarkRows, with_settings: bool) -> LandmarkModel:
-        law = _law(bank) if with_settings else None
+    def of(cls, bank: Bank, rows: LandmarkRows, known: Known) -> LandmarkModel:
+        law = law_of(bank) if known == "settings" else None
         error = np.full(len(rows.run), np.nan)
         for p in np.unique(rows.moduli):
             inside = rows.moduli == p
             if inside.all():
                 raise BadInput("the bank has runs of one modulus only", "add runs of another")
             other = rows.chosen(~inside)
-            fold = PointModel.of(other, _law(_part(bank, int(p))) if with_settings else None)
+            fold = PointModel.of(other, law_of(_part(bank, int(p))) if law else None, known)
             left_out = rows.chosen(inside)
             error[inside] = left_out.outcome - fold(left_out.signals, left_out.settings)
         terms = _size_terms(rows.signals)
@@ -317,11 +338,13 @@ class LandmarkModel:
         root = np.sqrt(rows.weight[seen])
         size = np.linalg.lstsq(terms[seen] * root[:, None], level * root, rcond=None)[0]
         sizes = _sizes(size, terms)
-        return cls(PointModel.of(rows, law), size, error / sizes, rows.observed, rows.weight, rows.moduli)
+        return cls(PointModel.of(rows, law, known), size, error / sizes, rows.observed, rows.weight, rows.moduli)
 
-    def quantiles(self, signals: Signals, settings: Settings | None, shares: tuple[float, ...]) -> list[float]:
+    def quantiles(
+        self, signals: Signals, settings: Settings | TableSize | None, shares: tuple[float, ...]
+    ) -> list[float]:
         """Steps of val50: the point forecast for a half, else the quantile of the left-out errors around it."""
-        middle = float(self.point([signals], None if settings is None else [settings])[0])
+        middle = float(self.point([signals], [settings])[0])
         size = float(_sizes(self.size, _size_terms([signals]))[0])
         return [
             math.exp(middle if share == 0.5 else min(middle + size * self.scaled_quantile(share), 700.0))

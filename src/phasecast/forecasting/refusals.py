@@ -27,6 +27,7 @@ class RefusalPolicy(Policy):
     fewest_runs: int = rule(25, "below 25 runs of a bank its settings law is better than a fit to logs")
     flat: float = rule(0.03, "largest change of an accuracy that counts as flat; half the noise of 100 validation rows")
     flat_share: float = rule(0.5, "of the time since memorisation for which it must be flat")
+    same_rate: float = rule(1.01, "ratio of learning rates in one log up to which they are rounding, not a schedule")
     near: float = rule(0.04, "distance from the mirror share that counts as near: its spread over splits at p = 13")
 
 
@@ -99,6 +100,29 @@ def disagreement(bank: tuple[float, float], line: tuple[float, float]) -> str | 
     return (
         f"the bank says step {bank[0]:.0f} to {_words(bank[1])} and the loss of this log {line[0]:.0f} to "
         f"{_words(line[1])}: check the settings, or leave them out to use the log alone"
+    )
+
+
+def other_rates(log: TrainingLog, settings: Settings | None) -> str | None:
+    """A schedule or a warm-up, of which no bank has runs, or another learning rate than the settings say."""
+    if log.rates is None:
+        return None
+    least, most = log.rates
+    if most > POLICY.same_rate * least:
+        return (
+            f"the learning rate of this log goes from {least:.3g} to {most:.3g}: warm-up and schedules are not in the "
+            "bank; train with a constant rate to use it"
+        )
+    if settings is not None and not 1 / POLICY.same_rate <= most / settings.lr <= POLICY.same_rate:
+        return f"the learning rate of this log is {most:.3g}, of the settings {settings.lr:.3g}; check the settings"
+    return None
+
+
+def other_network(network: str) -> str:
+    """The log alone was calibrated on the networks of the bank, and a quarter of its intervals miss for an MLP."""
+    return (
+        f"the network {network} is not in the bank, and the loss of its log falls in another way; add three finished "
+        "runs of yours (--bank store), or leave the settings out to use the log alone"
     )
 
 

@@ -35,10 +35,16 @@ TIERS = {
     "lone log": "the log alone",
     "log + bank": "the log and a bank of finished runs",
     "log + settings + bank": "the log, its settings and a bank of finished runs",
+    "settings + own runs": "the settings and finished runs of the same kind, outside the bank",
+    "overlaps + settings": "the overlaps of students and teachers so far, and the settings",
+    "lone loss": "the loss on a plateau alone",
 }
 """On what a forecast can rest."""
 
-QUANTITIES = {"val50": "step at which validation accuracy passes 50%"}
+QUANTITIES = {
+    "val50": "step at which validation accuracy passes 50%",
+    "escape": "when the loss falls below half of its plateau",
+}
 QUANTILES = 200  # of the distribution in a CRPS: its error is then below 1% of the width of the interval
 
 
@@ -178,9 +184,14 @@ class Forecast(Prediction[float]):
         if self.status is Status.REFUSED:
             return "no forecast"
         if self.high is None:
-            median = "" if math.isnan(self.value) else f"about step {self.value:.0f}, "
-            return f"{median}not before step {self.low:.0f} ({_chance(self.coverage / 2 + 0.5)})"
-        return f"step {self.value:.0f}, between {self.low:.0f} and {self.high:.0f} ({_chance(self.coverage)})"
+            median = "" if math.isnan(self.value) else f"about {self._at(self.value)}, "
+            return f"{median}not before {self._at(self.low)} ({_chance(self.coverage / 2 + 0.5)})"
+        low, high = (self._at(end).removeprefix("step ") for end in (self.low, self.high))
+        return f"{self._at(self.value)}, between {low} and {high} ({_chance(self.coverage)})"
+
+    def _at(self, time: float) -> str:
+        """A time in its unit: trainings count steps, learning curves examples per input."""
+        return f"step {time:.0f}" if self.quantity == "val50" else f"{time:.4g}"
 
     def line(self) -> str:
         """The forecast in one line, as it is printed while a training runs."""
@@ -189,7 +200,8 @@ class Forecast(Prediction[float]):
             return f"forecast {when}: none; {self.reasons[0]}"
         chance = "" if self.probability is None else f"; within {self.window:.0f} steps: {self.probability:.0%}"
         advice = "".join(f"; {reason}" for reason in self.reasons)
-        return f"forecast {when} ({self.tier}): validation accuracy passes 50%: {self.words()}{chance}{advice}"
+        event = "validation accuracy passes 50%" if self.quantity == "val50" else self.name
+        return f"forecast {when} ({self.tier}): {event}: {self.words()}{chance}{advice}"
 
     def table(self) -> pd.DataFrame:
         """One line per forecast made so far: the step at which it was made, median, interval, coverage, status."""

@@ -27,6 +27,12 @@ class SignalPolicy(Policy):
     early: tuple[int, ...] = rule((20, 40, 100, 200), "steps at which networks of different learning rates differ most")
     smallest_gap: float = rule(0.01, "1 − 2L(0) ≈ 1/p of the centred squared loss: keeps its logarithm finite")
     smoothed: int = rule(3, "rows that an accuracy is averaged over: it jumps by whole rows of a small table")
+    whole: float = rule(1e-3, "rows: accuracies in float32 are whole numbers of a few hundred rows to 1e-4")
+    modulus_slack: float = rule(
+        1.12, "1/(1 − 2L(0)) is within 10% of p in the shipped bank: first outputs are not zero"
+    )
+    smallest_modulus: float = rule(5.0, "smaller tables have a handful of rows")
+    largest_modulus: float = rule(100.0, "larger ones have 10,000 rows, and thousands of pairs of numbers would fit")
     smallest_table: int = rule(100, "validation rows assumed for the log-odds: keeps them finite at 0 and 1")
 
 
@@ -53,6 +59,43 @@ class Signals:
 
     def __getitem__(self, name: str) -> float:
         return float(self.values[NAMES.index(name)])
+
+
+@dataclass(frozen=True)
+class TableSize:
+    """Modulus and training rows of a rule modulo p."""
+
+    p: int
+    n: int
+
+    @property
+    def ratio(self) -> float:
+        """N/(p ln p)."""
+        return self.n / (self.p * math.log(self.p))
+
+
+def table_in_log(log: LoggedCurves) -> TableSize | None:
+    """Modulus and training rows, which a log gives away: its accuracies are whole numbers over N and over p² − N.
+
+    The modulus is near 1/(1 − 2L(0)) for the centred squared loss. None where no table or more than one fits, as with
+    rounded accuracies.
+    """
+    gap = 1 - 2 * float(log.validation_loss[0])
+    if not 1 / POLICY.largest_modulus < gap < 1 / POLICY.smallest_modulus:
+        return None
+    trained, held = (np.unique(np.asarray(part, dtype=float)) for part in (log.train_accuracy, log.validation_accuracy))
+    fits = []
+    for p in range(math.floor(1 / gap / POLICY.modulus_slack), math.ceil(POLICY.modulus_slack / gap) + 1):
+        n = np.arange(2, p * p - 1)
+        n = n[_whole(trained, n)]
+        fits += [TableSize(p, int(one)) for one in n[_whole(held, p * p - n)]]
+    return fits[0] if len(fits) == 1 else None
+
+
+def _whole(shares: np.ndarray, totals: np.ndarray) -> np.ndarray:
+    """For which totals all shares are whole numbers of rows."""
+    counts = shares[:, None] * totals[None]
+    return np.all(np.abs(counts - np.rint(counts)) < POLICY.whole, axis=0)
 
 
 def read_signals(log: LoggedCurves, at: float | None = None) -> Signals | None:

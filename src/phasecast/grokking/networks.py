@@ -10,11 +10,12 @@ with this start the runs of Cullen et al. 2026 (appendix H.1) come out as publis
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -58,6 +59,11 @@ def quadratic(task: Task, width: int, activation: str = "square") -> Architectur
     ``W`` has shape (inputs, width), ``V`` (classes, width).
     """
     whole_number("width", width, 1)
+    return _quadratic(_Sizes.of(task), int(width), activation)
+
+
+@functools.lru_cache(maxsize=64)  # the same network is the same compilation
+def _quadratic(task: _Sizes, width: int, activation: str) -> Architecture:
     sigma = _activation(activation)
 
     def init(seed: int) -> Params:
@@ -76,6 +82,11 @@ def mlp(task: Task, width: int, depth: int = 2, activation: str = "relu") -> Arc
     """A multilayer perceptron with biases and ``depth`` hidden layers, all ``width`` wide, on the one-hot operands."""
     whole_number("width", width, 1)
     whole_number("depth", depth, 1)
+    return _mlp(_Sizes.of(task), int(width), int(depth), activation)
+
+
+@functools.lru_cache(maxsize=64)
+def _mlp(task: _Sizes, width: int, depth: int, activation: str) -> Architecture:
     sigma = _activation(activation)
 
     def init(seed: int) -> Params:
@@ -104,6 +115,11 @@ def transformer(task: Task, width: int, layers: int = 2, heads: int = 4) -> Arch
     whole_number("layers", layers, 1)
     if width % whole_number("heads", heads, 1):
         raise BadInput(f"width = {width} is not divisible by {heads} heads", f"use a multiple of {heads}")
+    return _transformer(_Sizes.of(task), int(width), int(layers), int(heads))
+
+
+@functools.lru_cache(maxsize=64)
+def _transformer(task: _Sizes, width: int, layers: int, heads: int) -> Architecture:
     places, size = task.places + 1, width // heads
 
     def init(seed: int) -> Params:
@@ -135,6 +151,19 @@ def transformer(task: Task, width: int, layers: int = 2, heads: int = 4) -> Arch
         return _normalised(stream[:, -1]) @ params["V"].T
 
     return Architecture("transformer", init, apply)
+
+
+class _Sizes(NamedTuple):
+    """What a network needs to know of a task."""
+
+    operands: int
+    classes: int
+    places: int
+    inputs: int
+
+    @classmethod
+    def of(cls, task: Task) -> _Sizes:
+        return cls(task.operands, task.classes, task.places, task.inputs)
 
 
 def look_up(weights: jax.Array, tokens: Array, operands: int) -> jax.Array:

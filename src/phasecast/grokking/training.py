@@ -13,6 +13,7 @@ Everything random at a step is a function of the seed and the step, so training 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -203,8 +204,6 @@ class Loop:
         batch: int | None,
         log_every: int,
     ):
-        import jax
-
         self.network, self.rule, self.members = network, rule, members
         self.batch, self.log_every, self.n = batch, log_every, len(data[0][0])
         self.others = task.rows - self.n
@@ -216,8 +215,7 @@ class Loop:
         weights = sum(leaf.size for leaf in network.init(0).values())
         work = 6 * weights * (batch or self.n) * len(members.seeds)
         self.dispatch = next((steps for steps in DISPATCHES if steps * work <= WORK), DISPATCHES[-1])
-        self._advance = jax.jit(self._run, donate_argnums=(0, 1))
-        self._evaluate = jax.jit(self._curves)
+        self.program = compiled_program(network, rule, log_every, self.dispatch, len(members.seeds))
 
     def start(self) -> State:
         """The state before the first step."""
@@ -238,7 +236,7 @@ class Loop:
             padded[:, : stop - start] = drawn
             batches = self._inside(padded) if self.single else padded.swapaxes(0, 1)
         params, moments = self._inside((state["params"], tuple(state["moments"])))
-        params, moments, logs = self._advance(params, moments, start, stop, batches, self.data, self.hyper)
+        params, moments, logs = self.program.advance(params, moments, start, stop, batches, self.data, self.hyper)
         steps = np.arange(-(-start // self.log_every), -(-stop // self.log_every)) * self.log_every
         params, moments = jax.tree.map(np.array, self._outside((params, moments)))  # copies: the buffers are reused
         state = {"params": params, "moments": list(moments), "step": stop, "diverged": state["diverged"]}
@@ -246,8 +244,41 @@ class Loop:
 
     def evaluated(self, state: State) -> dict[str, np.ndarray]:
         """One row of the curves, at a state."""
-        row = np.asarray(self._evaluate(self._inside(state["params"]), self.data))
+        row = np.asarray(self.program.evaluate(self._inside(state["params"]), self.data))
         return self._named(np.array([state["step"]]), row[None])
+
+    def _named(self, steps: np.ndarray, logs: np.ndarray) -> dict[str, np.ndarray]:
+        logs = (logs[:, None] if self.single else logs) / np.array([1, 1, self.n, self.others])  # exact: 318/318 is 1
+        return {"step": steps, **{name: logs[..., place] for place, name in enumerate(CURVES)}}
+
+    def _inside(self, tree: PyTree) -> PyTree:
+        """Drop the axis of the members if there is only one: the loop then compiles without it."""
+        import jax
+
+        return jax.tree.map(lambda leaf: leaf[0], tree) if self.single else tree
+
+    def _outside(self, tree: PyTree) -> PyTree:
+        import jax
+
+        return jax.tree.map(lambda leaf: leaf[None], tree) if self.single else tree
+
+
+@functools.lru_cache(maxsize=16)  # programs are small beside the arrays that they run on
+def compiled_program(network: Architecture, rule: Optimiser, log_every: int, dispatch: int, members: int) -> Program:
+    """The program of a training; trainings that differ in their arrays alone share one, compiled once in a process."""
+    return Program(network, rule, log_every, dispatch, members)
+
+
+class Program:
+    """What of a training is compiled: all but the arrays."""
+
+    def __init__(self, network: Architecture, rule: Optimiser, log_every: int, dispatch: int, members: int) -> None:
+        import jax
+
+        self.network, self.rule, self.log_every, self.dispatch = network, rule, log_every, dispatch
+        self.members, self.single = members, members == 1
+        self.advance = jax.jit(self._run, donate_argnums=(0, 1))
+        self.evaluate = jax.jit(self._curves)
 
     def _run(
         self,
@@ -263,7 +294,7 @@ class Loop:
         import jax.numpy as jnp
 
         every = self.log_every
-        size = () if self.single else (len(self.members.seeds),)
+        size = () if self.single else (self.members,)
         logs = jnp.zeros((self.dispatch // every + 2, *size, len(CURVES)), jnp.float32)
         step_of_all = self._step if self.single else jax.vmap(self._step, in_axes=(0, 0, None, 0, 0, 0))
 
@@ -314,21 +345,6 @@ class Loop:
             return performance(self.network.apply, params, *data)
 
         return one(params, data) if self.single else jax.vmap(one)(params, data)
-
-    def _named(self, steps: np.ndarray, logs: np.ndarray) -> dict[str, np.ndarray]:
-        logs = (logs[:, None] if self.single else logs) / np.array([1, 1, self.n, self.others])  # exact: 318/318 is 1
-        return {"step": steps, **{name: logs[..., place] for place, name in enumerate(CURVES)}}
-
-    def _inside(self, tree: PyTree) -> PyTree:
-        """Drop the axis of the members if there is only one: the loop then compiles without it."""
-        import jax
-
-        return jax.tree.map(lambda leaf: leaf[0], tree) if self.single else tree
-
-    def _outside(self, tree: PyTree) -> PyTree:
-        import jax
-
-        return jax.tree.map(lambda leaf: leaf[None], tree) if self.single else tree
 
 
 def _pieces(loop: Loop, steps: int, wanted: list[int], state: State | None) -> Iterator[Piece]:

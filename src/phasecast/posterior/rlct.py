@@ -28,8 +28,8 @@ from phasecast.posterior.model import Model
 from phasecast.posterior.phase import phase_of, phase_warnings
 from phasecast.posterior.rlct_policy import POLICY, RLCTPolicy
 from phasecast.posterior.rlct_result import RLCT
-from phasecast.posterior.tempered import Sampler, as_datasets, check_betas, tempered
-from phasecast.progress import report_step, shows_progress
+from phasecast.posterior.tempered import Sampler, SamplingPlan, as_datasets, check_betas, tempered_until
+from phasecast.progress import report_step, working
 from phasecast.sampling.traces import ess, mcse, rhat
 
 if TYPE_CHECKING:
@@ -40,9 +40,9 @@ GRID = 5  # inverse temperatures around 1/log n, as in the paper
 OUTER = 2  # further inverse temperatures on each side, for the curve λ(β)
 REACH = math.sqrt(10)  # the curve extends by this factor up and down from 1/log n: over a decade
 BATCHES = 16  # per chain, for the covariance of means at different β: 64 batches of 4 chains for a 5 × 5 matrix
+FEWEST = 10 * BATCHES  # draws, from which on batches are long enough to know an error by them
 
 
-@shows_progress("rlct")
 def rlct(  # wide signature: documented API, the options of tempered and the method
     model: Model,
     data: PyTree,
@@ -55,6 +55,8 @@ def rlct(  # wide signature: documented API, the options of tempered and the met
     warmup: int = 1000,
     swap: bool = True,
     seed: int = 0,
+    target: float | None = None,
+    seconds: float | None = None,
     progress: bool = True,
 ) -> RLCT:
     """λ̂ from posteriors at several inverse temperatures, with standard error, or refused with reasons.
@@ -66,7 +68,11 @@ def rlct(  # wide signature: documented API, the options of tempered and the met
         the curve λ(β) over a decade; or your own, all of which enter λ̂.
     method: ``"variance"``, the mean of β²Var over the grid; or ``"slope"``, generalised least squares of E on 1/β.
     sampler, chains, draws, warmup, swap: as for :func:`phasecast.posterior.tempered`.
-    progress: show a line on stderr where it takes longer than two seconds.
+    target: the standard error of the chains to reach, relative to λ̂; then ``draws`` is the most there will be. With
+        several data sets it is that of each; where NUTS samples one after another, the first says how many draws.
+    seconds: the time after which no more draws are made, and judged are those that there are.
+    progress: whether to show progress on stderr after two seconds. Ctrl-C returns what there is if a target or a time
+        is given.
 
     >>> from phasecast.posterior.zoo.linear import linear_data, linear_model
     >>> estimate = rlct(linear_model(2), linear_data([[[1.0, -1.0]]], 500, seed=1), draws=400, warmup=20)
@@ -81,13 +87,40 @@ def rlct(  # wide signature: documented API, the options of tempered and the met
     sets = as_datasets(data)
     n = model.rows(sets[0])
     grid, inside = auto_betas(n) if isinstance(betas, str) and betas == "auto" else _own(betas)
-    tree = tempered(
-        model, sets, grid, sampler=sampler, chains=chains, draws=draws, warmup=warmup, thin=_thin(draws), swap=swap,
-        seed=seed,
-    )  # fmt: skip
-    report_step("judging the estimate")
+    if target is not None and not 0 < target < math.inf:
+        raise BadInput(f"target is {target}", "use a relative standard error above 0, such as 0.03")
+    if seconds is not None and not seconds > 0:
+        raise BadInput(f"seconds is {seconds}", "use a positive time limit")
+
+    def enough(losses: np.ndarray) -> bool:
+        late = seconds is not None and time.monotonic() - begun > seconds
+        return losses.shape[-1] >= FEWEST and (late or _reached(losses, grid, inside, method, target))
+
+    stops = None if target is None and seconds is None else enough
+    with working(f"λ̂ of {model.name}", progress, unit="steps") as shown:
+        tree = tempered_until(
+            model, sets, grid, SamplingPlan(sampler, chains, swap, seed), (draws, warmup, _thin(draws)),
+            enough=stops, watch=shown.update,
+        )  # fmt: skip
+        report_step("judging the estimate")
     shape = local_shape(model, sets, tree, inside)
     return replace(judge_rlct(model, sets, tree, inside, method, time.monotonic() - begun, shape=shape), draws=tree)
+
+
+def _reached(losses: np.ndarray, betas: np.ndarray, inside: np.ndarray, method: str, target: float | None) -> bool:
+    """Whether the chains of every data set know λ̂ well enough, and agree."""
+    if target is None:
+        return False
+    for one in losses:
+        known = estimates(one, betas, inside)
+        pair = (known.variance, known.variance_error) if method == "variance" else (known.slope, known.slope_error)
+        if not pair[1] <= target * abs(pair[0]):
+            return False
+        if max(float(rhat(one[k].T)) for k in range(betas.size)) > POLICY.largest_rhat:
+            return False
+        if min(float(ess(one[k].T)) for k in range(betas.size)) < POLICY.fewest_effective:
+            return False
+    return True
 
 
 def auto_betas(n: int) -> tuple[np.ndarray, np.ndarray]:

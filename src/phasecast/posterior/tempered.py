@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -18,8 +18,20 @@ from phasecast.core.errors import BadInput, unknown, whole_number
 from phasecast.core.precision import float64
 from phasecast.core.types import PyTree
 from phasecast.posterior.model import Model
-from phasecast.progress import report_step, shows_progress
-from phasecast.sampling.tempering import Lengths, TemperedRun, compiled_walk, tempered_log_density
+from phasecast.progress import Metric, report_step, shows_progress
+from phasecast.sampling.tempering import (
+    Lengths,
+    NutsTuning,
+    Observed,
+    TemperedRun,
+    WalkStart,
+    compiled_start,
+    compiled_walk,
+    first_tuning,
+    next_step_size,
+    next_variances,
+    tempered_log_density,
+)
 
 if TYPE_CHECKING:
     import jax
@@ -30,7 +42,28 @@ SAMPLERS = ("auto", "gibbs", "nuts")
 STARTS = ("prior", "truth")
 SETTLE = 0.5  # NUTS runs this share of the warm-up again with exchanges and its final step size; chosen, not derived
 DESCENTS = 4  # starts of the search for the maximum of the posterior; chosen: one start may end in a local maximum
-FEWEST_TO_ADAPT = 20  # below, the window adaptation of Stan and blackjax estimates no variances
+FEWEST_TO_ADAPT = 20  # below, there are too few steps to estimate variances from
+BLOCK = 50  # steps between two looks at the walkers; chosen: many enough that starting them costs nothing
+LOOK_GROWTH = 1.25  # blocks from one look at the error to the next: few looks, and at most a quarter too much
+FEWEST_AT_INTERRUPT = 100  # draws, below which Ctrl-C has nothing to return
+STRIDE = 25  # most steps between places that the adaptation sees
+NEW_VARIANCES = (0.15, 0.4, 0.75)  # of the warm-up: when variances are estimated anew, each time from longer chains
+
+Enough: TypeAlias = "Callable[[np.ndarray], bool]"
+"""Whether traces of nL (dataset, beta, chain, draw) are long enough."""
+
+Watch: TypeAlias = "Callable[[int, int | None, Metric], None]"
+"""Called with steps taken, steps in all, and what the walkers do."""
+
+
+class SamplingPlan(NamedTuple):
+    """How a run samples; how long is filled in when the sampler is known."""
+
+    kind: str
+    chains: int
+    swap: bool
+    seed: int
+    lengths: Lengths = Lengths(0, 0, 0, 0)
 
 
 @shows_progress("tempered posteriors")
@@ -71,9 +104,29 @@ def tempered(  # wide signature: documented API, the options of one sampler run
     >>> dict(tree["sample_stats"].sizes)["draw"], tree["sample_stats/nL"].dtype.name
     (20, 'float64')
     """
+    plan = SamplingPlan(sampler, chains, swap, seed)
+    return tempered_until(model, data, betas, plan, (draws, warmup, thin), pointwise=pointwise)
+
+
+def tempered_until(
+    model: Model,
+    data: PyTree,
+    betas: Sequence[float] | np.ndarray,
+    plan: SamplingPlan,
+    steps: tuple[int, int, int],
+    *,
+    pointwise: bool = False,
+    enough: Enough | None = None,
+    watch: Watch | None = None,
+) -> xr.DataTree:
+    """:func:`tempered` that may end before the last draw: as soon as ``enough``, or at Ctrl-C with some draws.
+
+    ``steps`` are draws, warm-up and thin. With several data sets in turn, the first decides how many draws there are.
+    """
+    (draws, warmup, thin), chains, swap, seed = steps, plan.chains, plan.swap, plan.seed
     grid = check_betas(betas)
     sets = as_datasets(data)
-    kind = _chosen(model, sampler)
+    kind = _chosen(model, plan.kind)
     lengths = _lengths(draws, warmup if kind == "nuts" else min(warmup, max(draws, 1)), thin, kind)
     whole_number("chains", chains, 1)
     check_bounds(chains=chains, seed=seed)
@@ -85,12 +138,14 @@ def tempered(  # wide signature: documented API, the options of one sampler run
     model.check(sets[0])
     for one in sets[1:]:
         model.check_data(one)
-    plan = _Plan(kind, chains, lengths, swap, seed)
+    plan = SamplingPlan(kind, chains, swap, seed, lengths)
     with float64():
         parts = []
         for first, group in _groups(sets, kind):
             report_step(f"{kind} on {len(group)} of {len(sets)} data sets, {len(grid)} temperatures", first, len(sets))
-            parts.append(_sample(model, group, grid, plan, first))
+            parts.append(_sample(model, group, grid, plan, first, enough if not parts else None, watch))
+            done = parts[0][0]["nL"].shape[-1] // thin
+            plan = plan._replace(lengths=lengths._replace(recorded=done))
         stats, params = (_joined([part[number] for part in parts]) for number in range(2))
         likelihood = _pointwise(model, sets, params, grid) if pointwise else None
     return _tree(model, grid, plan, stats, params, likelihood)
@@ -143,16 +198,6 @@ def _lengths(draws: int, warmup: int, thin: int, kind: str) -> Lengths:
     return Lengths(warmup if kind == "nuts" else 0, settle, draws // thin, thin)
 
 
-class _Plan(NamedTuple):
-    """How a run samples."""
-
-    kind: str
-    chains: int
-    lengths: Lengths
-    swap: bool
-    seed: int
-
-
 def _groups(sets: list[PyTree], kind: str) -> list[tuple[int, list[PyTree]]]:
     """Data sets sampled together, after the number of the first: all with Gibbs, one at a time with NUTS.
 
@@ -162,22 +207,144 @@ def _groups(sets: list[PyTree], kind: str) -> list[tuple[int, list[PyTree]]]:
 
 
 def _sample(
-    model: Model, sets: list[PyTree], betas: np.ndarray, plan: _Plan, first: int
+    model: Model,
+    sets: list[PyTree],
+    betas: np.ndarray,
+    plan: SamplingPlan,
+    first: int,
+    enough: Enough | None,
+    watch: Watch | None,
 ) -> tuple[dict[str, np.ndarray], PyTree]:
     """Statistics and stored parameters of all walkers on these data sets; ``first`` numbers their random streams."""
     import jax
     import jax.numpy as jnp
 
-    kind, chains, lengths, swap, seed = plan
-    keys = jnp.stack([jax.random.fold_in(jax.random.key(seed), first + number) for number in range(len(sets))])
+    keys = jnp.stack([jax.random.fold_in(jax.random.key(plan.seed), first + number) for number in range(len(sets))])
     summaries = [model.summary(one) for one in sets]
-    stacked = jax.tree.map(lambda *leaves: jnp.stack([jnp.asarray(leaf) for leaf in leaves]), *summaries)
-    best = [model.truth if model.truth is not None else posterior_mode(model, one, seed) for one in sets]
-    best = jax.tree.map(lambda *leaves: jnp.stack([jnp.asarray(leaf, dtype=float) for leaf in leaves]), *best)
-    stats, params = compiled_walk()(
-        model, TemperedRun(kind, chains, lengths, swap), keys, stacked, best, jnp.asarray(betas)
-    )
-    return {name: np.asarray(values) for name, values in stats.items()}, jax.tree.map(np.asarray, params)
+    stacked = jax.tree.map(lambda *leaves: np.stack([np.asarray(leaf) for leaf in leaves]), *summaries)
+    best = [model.truth if model.truth is not None else posterior_mode(model, one, plan.seed) for one in sets]
+    best = jax.tree.map(lambda *leaves: np.stack([np.asarray(leaf, dtype=float) for leaf in leaves]), *best)
+    run = TemperedRun(plan.kind, plan.chains, plan.swap)
+    start: WalkStart = compiled_start()(model, run, keys, best, stacked, betas)
+    walkers = _Walkers(model, run, stacked, betas, start.places)
+    schedule = _schedule(plan.lengths)
+    if plan.kind == "nuts":
+        walkers.adapt(start.for_warmup, -(-plan.lengths.warmup // schedule.block), schedule, watch)
+    observed = walkers.walk(start.for_draws, schedule, enough, watch)
+    every = schedule.rows_per_place
+    rows = observed.losses.shape[1]
+    stats = {name: values.mean(axis=1) for name, values in observed.means.items()}
+    stats["nL"] = _traces(observed)
+    stats["best"] = np.asarray(start.best)
+    kept = jax.tree.map(lambda leaf: np.moveaxis(leaf[:, np.arange(every - 1, rows, every)], 1, 3), observed.places)
+    return stats, kept
+
+
+class _Schedule(NamedTuple):
+    """A walk in blocks of ``rows`` rows of ``stride`` steps: ``settle`` blocks to forget, ``recorded`` to keep."""
+
+    stride: int
+    rows: int
+    rows_per_place: int
+    settle: int
+    recorded: int
+
+    @property
+    def block(self) -> int:
+        """Steps of a block."""
+        return self.stride * self.rows
+
+
+def _schedule(lengths: Lengths) -> _Schedule:
+    """Blocks of about :data:`BLOCK` steps that fit the lengths."""
+    thin = lengths.thin
+    stride = _largest_divisor(thin, STRIDE)
+    per_place = thin // stride
+    settle, recorded = -(-lengths.settle // thin) * per_place, lengths.recorded * per_place
+    rows = _largest_divisor(math.gcd(settle, recorded), max(1, BLOCK // stride))
+    return _Schedule(stride, rows, per_place, settle // rows, recorded // rows)
+
+
+def _largest_divisor(number: int, most: int) -> int:
+    return next(divisor for divisor in range(min(number, most), 0, -1) if number % divisor == 0)
+
+
+class _Walkers:
+    """All walkers on some data sets, moved block by block."""
+
+    def __init__(self, model: Model, run: TemperedRun, summaries: PyTree, betas: np.ndarray, places: PyTree) -> None:
+        self._model, self._run, self._summaries, self._betas, self._places = model, run, summaries, betas, places
+        self._tuning: NutsTuning | None = first_tuning(places, betas.size) if run.kind == "nuts" else None
+
+    def _move(self, numbers: np.ndarray, keys: jax.Array) -> Observed:
+        import jax
+
+        self._places, observed = compiled_walk()(
+            self._model, self._run, self._places, self._tuning, numbers, keys, self._summaries, self._betas
+        )
+        return jax.tree.map(np.asarray, observed)
+
+    def adapt(self, key: jax.Array, blocks: int, schedule: _Schedule, watch: Watch | None) -> None:
+        """Find step sizes and variances, in ``blocks`` blocks; variances come from the places since the last time."""
+        assert self._tuning is not None
+        keys = _step_keys(key, (blocks, schedule.rows, schedule.stride))
+        renewals = {max(1, round(share * blocks)) for share in NEW_VARIANCES}
+        since: list[PyTree] = []
+        updates = 0
+        for number in range(blocks):
+            if number in renewals and since:
+                self._tuning, since, updates = next_variances(self._tuning, since), [], 0
+            observed = self._move(_numbers(number, schedule), keys[:, number])
+            self._tuning = next_step_size(self._tuning, observed.means["acceptance"], updates)
+            updates += 1
+            since.append(observed.places)
+            if watch is not None:
+                watch((number + 1) * schedule.block, blocks * schedule.block, "warm-up")
+
+    def walk(self, key: jax.Array, schedule: _Schedule, enough: Enough | None, watch: Watch | None) -> Observed:
+        """Settle, then record until there is enough."""
+        total = schedule.settle + schedule.recorded
+        keys = _step_keys(key, (total, schedule.rows, schedule.stride))
+        parts: list[Observed] = []
+        look = 0
+        try:
+            for number in range(total):
+                observed = self._move(_numbers(number, schedule), keys[:, number])
+                if number >= schedule.settle:
+                    parts.append(observed)
+                if watch is not None:
+                    watch((number + 1) * schedule.block, total * schedule.block, "sampling" if parts else "settling")
+                whole = len(parts) * schedule.rows % schedule.rows_per_place == 0
+                if parts and enough is not None and whole and len(parts) >= look:
+                    look = math.ceil(LOOK_GROWTH * len(parts))
+                    if enough(_traces(Observed.joined(parts))):
+                        break
+        except KeyboardInterrupt:
+            places = len(parts) * schedule.rows // schedule.rows_per_place
+            if enough is None or places * schedule.rows_per_place * schedule.stride < FEWEST_AT_INTERRUPT:
+                raise
+            kept = places * schedule.rows_per_place
+            return Observed.joined(parts).first(kept)
+        return Observed.joined(parts)
+
+
+def _numbers(block: int, schedule: _Schedule) -> np.ndarray:
+    first = block * schedule.block
+    return np.arange(first, first + schedule.block).reshape(schedule.rows, schedule.stride)
+
+
+def _step_keys(keys: jax.Array, shape: tuple[int, ...]) -> jax.Array:
+    """One key per step, (set, *shape), the same for a step whatever the blocks are."""
+    import jax
+
+    count = math.prod(shape)
+    return jax.vmap(lambda key: jax.random.split(key, count))(keys).reshape(len(keys), *shape)
+
+
+def _traces(observed: Observed) -> np.ndarray:
+    """nL as (dataset, beta, chain, draw)."""
+    losses = observed.losses
+    return np.moveaxis(losses.reshape(len(losses), -1, *losses.shape[3:]), 1, -1)
 
 
 def posterior_mode(model: Model, data: PyTree, seed: int = 0) -> PyTree:
@@ -224,7 +391,7 @@ def _slope() -> Any:
 def _joined(parts: list[PyTree]) -> PyTree:
     import jax
 
-    return jax.tree.map(lambda *leaves: np.concatenate(leaves), *parts)
+    return jax.tree.map(lambda *leaves: np.ascontiguousarray(np.concatenate(leaves)), *parts)
 
 
 def _pointwise(model: Model, sets: list[PyTree], params: PyTree, betas: np.ndarray) -> np.ndarray:
@@ -245,7 +412,7 @@ def _pointwise(model: Model, sets: list[PyTree], params: PyTree, betas: np.ndarr
 def _tree(
     model: Model,
     betas: np.ndarray,
-    plan: _Plan,
+    plan: SamplingPlan,
     stats: dict[str, np.ndarray],
     params: PyTree,
     likelihood: np.ndarray | None,

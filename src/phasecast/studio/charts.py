@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 DARK_INK = "#e4eaf1"  # text and axes on dark pages, as in the reports
 PALETTE = COLOURS[:6]  # without black, which is not seen on dark pages
 DRAWING = threading.Lock()  # matplotlib's settings are those of the process, and every session is a thread
+LONGEST_LABEL = 60  # characters in a legend
 HEIGHT = 240  # pixels of a picture; two of them fit a laptop's screen
 
 
@@ -81,8 +82,10 @@ def drawn(make: Callable[[], Figure], name: str, *, dark: bool) -> str:
 
 
 def by_title(lines: Sequence[Line]) -> dict[str, Line]:
-    """Lines of one picture by the name of their column."""
-    return {line.name.replace("_", " "): line for line in lines}
+    """Lines of one picture by what they mean, or by the name of their column."""
+    names = [line.meaning if 0 < len(line.meaning) <= LONGEST_LABEL else line.name.replace("_", " ") for line in lines]
+    distinct = names if len(set(names)) == len(names) else [line.name for line in lines]
+    return dict(zip(distinct, lines, strict=True))
 
 
 def _bars(line: Line) -> np.ndarray:

@@ -145,20 +145,29 @@ def crossing(grid: np.ndarray, values: np.ndarray, level: float) -> float | None
 
 @dataclass(frozen=True)
 class Measured:
-    """A Bayesian model as measured at some n: its coefficient λ̂ with its error, and its loss per example."""
+    """A Bayesian model as measured at some n and β: λ̂ with its error, its loss per example and, if known, ν̂."""
 
     coefficient: float
     error: float = 0.0
     loss: float = 0.0
+    fluctuation: float | None = None
+    """ν, the singular fluctuation at ``beta``; half the number of parameters for a regular model."""
+    fluctuation_error: float = 0.0
+    beta: float = 1.0
 
 
 def plan_posterior(
     model: Measured, *, sizes: Sequence[float] = (), errors: Sequence[float] = (), other: Measured | None = None
 ) -> NeedTable:
-    """What λ̂ says about other sample sizes: the Bayes generalisation error λ/n, and which of two models wins.
+    """What λ̂ and ν̂ say about other sample sizes: errors of the posterior at n′, and which of two models wins.
 
-    To leading order and for a model that holds the truth, E[G] = λ/n; ν does not enter it. Two models cross where
-    n ΔL = Δλ ln n (Watanabe 2009).
+    To leading order, above the loss of the best parameter (Watanabe 2009, chapter 6):
+
+    .. math:: n\\,E[G] = \\frac{\\lambda-\\nu}{\\beta} + \\nu, \\quad
+              n\\,E[T] = \\frac{\\lambda-\\nu}{\\beta} - \\nu, \\quad n\\,E[G_{Gibbs}] = \\frac{\\lambda}{\\beta} + \\nu
+
+    for the predictive distribution on fresh and on training examples, and for one draw of the posterior. At β = 1 the
+    first is λ/n, without ν. Two models cross where n ΔL = Δλ ln n.
     """
     from phasecast.coefficients import Basin, Coefficient, critical_sample_size
 
@@ -167,13 +176,25 @@ def plan_posterior(
     numbers = (*sizes, *errors)
     if not all(0 < number < math.inf for number in numbers) or not 0 <= model.error < math.inf:
         raise BadInput("a size or an error is not positive and finite", "use positive numbers")
-    lines = [
-        PlanRow(f"error at n = {n:g}", model.coefficient / n, model.error / n, "expected log loss above the best, λ/n")
-        for n in sizes
-    ]
+    if not 0 < model.beta < math.inf:
+        raise BadInput(f"β is {model.beta:g}", "use a positive inverse temperature")
+    if model.fluctuation is None and model.beta != 1:
+        raise BadInput(f"β is {model.beta:g} and ν is not given", "give ν (--fluctuation), or use β = 1")
+    if model.fluctuation is not None and not 0 < model.fluctuation < math.inf:
+        raise BadInput(f"ν is {model.fluctuation:g}", "use a positive fluctuation")
+    level_at_one, error_at_one = _times_n(model, 1.0, 1.0)
+    lines = []
+    for n in sizes:
+        meaning = "expected log loss above the best parameter, fresh examples"
+        lines.append(PlanRow(f"error at n = {n:g}", level_at_one / n, error_at_one / n, meaning))
+        if model.fluctuation is not None:
+            trained, gibbs = _times_n(model, 1.0, -1.0), _times_n(model, 0.0, 1.0)
+            lines.append(PlanRow(f"on training examples, n = {n:g}", trained[0] / n, trained[1] / n, "the same, seen"))
+            lines.append(
+                PlanRow(f"of one posterior draw, n = {n:g}", gibbs[0] / n, gibbs[1] / n, "without averaging over w")
+            )
     lines += [
-        PlanRow(f"n for error {level:g}", model.coefficient / level, model.error / level, "examples, λ/error")
-        for level in errors
+        PlanRow(f"n for error {level:g}", level_at_one / level, error_at_one / level, "examples") for level in errors
     ]
     if other is not None:
         basins = [Basin(one.loss, Coefficient(one.coefficient)) for one in (model, other)]
@@ -183,6 +204,14 @@ def plan_posterior(
     return NeedTable(
         "What does λ say about other numbers of examples?", lines, ["leading order in n, realisable models"]
     )
+
+
+def _times_n(model: Measured, averaged: float, fresh: float) -> tuple[float, float]:
+    """n times an expected error, (λ − averaged·ν)/β + fresh·ν, and its standard error."""
+    nu, nu_error = model.fluctuation or 0.0, model.fluctuation_error
+    by_nu = fresh - averaged / model.beta
+    value = model.coefficient / model.beta + by_nu * nu
+    return value, math.hypot(model.error / model.beta, by_nu * nu_error)
 
 
 def _critical(found: Measurement) -> PlanRow:

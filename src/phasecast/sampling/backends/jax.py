@@ -83,21 +83,32 @@ class _Program:
 
     def place(self, leaves: list[Any]) -> Place:
         """w* at these arrays."""
-        with self.precision():
-            arrays = [jnp.asarray(leaf, self.real) for leaf in leaves]
-            moving = [leaf.ravel() for leaf, take in zip(arrays, self.moves, strict=True) if take]
-            centre = jnp.concatenate(
-                [leaf if entries is None else leaf[entries] for leaf, entries in zip(moving, self.entries, strict=True)]
+        with self.precision():  # in NumPy, since every operation outside of a compiled function is compiled by itself
+            values = [np.asarray(leaf, self.real) for leaf in leaves]
+            moving = [leaf.ravel() for leaf, take in zip(values, self.moves, strict=True) if take]
+            centre = jnp.asarray(
+                np.concatenate(
+                    [
+                        leaf if chosen is None else leaf[chosen]
+                        for leaf, chosen in zip(moving, self.entries, strict=True)
+                    ]
+                )
             )
-            lowest = self.mean_loss(arrays, jnp.zeros_like(centre), self.data)
+            arrays = [jnp.asarray(leaf) for leaf in values]
+            zero = np.zeros(centre.size, self.real)
+            if self.double:  # the program of the probes and of descents
+                here = Place(arrays, centre, jnp.asarray(0.0, self.real), None)
+                lowest = np.asarray(self.everywhere(here, zero[None])[0])[0]
+            else:
+                lowest = self.loss_everywhere(arrays, zero)
             slope = None
             if self.batch is not None and self.batch.anchored:
-                slope = jax.grad(self.mean_loss, argnums=1)(arrays, jnp.zeros_like(centre), self.data)
-            table = losses = None
+                slope = jax.jit(jax.grad(self.mean_loss, argnums=1))(arrays, zero, self.data)
+            table = table_losses = None
             if self.batch is not None and self.batch.table:
                 table = jnp.asarray(batches(self.rows or 0, self.batch.rows))
-                losses = self.table_losses(arrays, table)
-            return Place(arrays, centre, jnp.asarray(lowest), slope, table, losses)
+                table_losses = self.table_losses(arrays, table)
+            return Place(arrays, centre, jnp.asarray(lowest), slope, table, table_losses)
 
     def few_rows(self) -> PyTree:
         """Some rows from all over the data; None if there are not more than that."""
@@ -196,6 +207,10 @@ class _Program:
         return {}
 
     @cached_property
+    def loss_everywhere(self) -> Callable[..., Array]:
+        return jax.jit(lambda leaves, offset: self.mean_loss(leaves, offset, self.data))
+
+    @cached_property
     def everywhere(self) -> Callable[..., tuple[Array, Array]]:
         return jax.jit(lambda place, offsets: self.evaluate(place, offsets, None))
 
@@ -274,7 +289,16 @@ class JaxBackend:
                     return probe_loss(lambda offset: program.mean_loss(place.leaves, offset, few), place.centre)
                 except Exception:  # also a loss that insists on its number of rows
                     pass
-            return probe_loss(lambda offset: program.mean_loss(place.leaves, offset, program.data), place.centre)
+            return probe_loss(
+                lambda offset: program.mean_loss(place.leaves, offset, program.data),
+                place.centre,
+                self._at if self.double else None,
+            )
+
+    def _at(self, offset: np.ndarray) -> tuple[float, np.ndarray]:
+        """L and ∇L over all the data at one offset."""
+        loss, slope = self.evaluate(offset[None])
+        return float(loss[0]) + self.loss_at_centre, slope[0].astype(float)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -288,7 +312,8 @@ class JaxBackend:
         with self.precision():
             aside = jnp.asarray(length * np.random.default_rng(0).normal(size=self.size), program.real)
             try:
-                first, second = (float(program.mean_loss(self._place.leaves, aside, part)) for part in (once, twice))
+                mean_loss = jax.jit(program.mean_loss)
+                first, second = (float(mean_loss(self._place.leaves, aside, part)) for part in (once, twice))
             except Exception:  # a loss that insists on its number of rows
                 return ()
         exact = (1e-9 if self.double else 3e-5) * abs(first)
@@ -334,6 +359,8 @@ class JaxBackend:
         programs = self._program.batched
         if batch not in programs:
             programs[batch] = replace(self._program, batch=Minibatch(batch, anchored=False, table=True))
+            for name in ("loss_everywhere", "everywhere"):  # over all rows, whatever the batches
+                vars(programs[batch])[name] = getattr(self._program, name)
         return JaxBackend(programs[batch], self._place.leaves)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -387,7 +414,10 @@ class JaxBackend:
     def evaluate(self, offsets: Array) -> tuple[np.ndarray, np.ndarray]:
         """L − L* and ∇L over all the data at offsets (chains, size)."""
         with self.precision():
-            loss, slope = self._program.everywhere(self._place, jnp.asarray(offsets, self._program.real))
+            bare = self._place._replace(
+                slope=None, table=None, table_losses=None
+            )  # one program, with or without batches
+            loss, slope = self._program.everywhere(bare, jnp.asarray(offsets, self._program.real))
             return np.asarray(loss), np.asarray(slope)
 
     def of_rows(self, row_losses: Callable[..., Any], offsets: Array) -> np.ndarray:
@@ -451,8 +481,8 @@ def _as_arrays(data: PyTree, real: type[np.floating]) -> PyTree:
         raise BadInput("data has no rows", "give arrays with one row per example")
 
     def convert(leaf: Array) -> Array:
-        array = jnp.asarray(leaf)
-        return array.astype(real) if jnp.issubdtype(array.dtype, jnp.floating) else array
+        array = leaf if isinstance(leaf, jax.Array) else np.asarray(leaf)
+        return jnp.asarray(array.astype(real) if jnp.issubdtype(array.dtype, jnp.floating) else array)
 
     return jax.tree.map(convert, data)
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import jax
+import jax.extend
 import jax.numpy as jnp
 import numpy as np
 
@@ -50,17 +51,43 @@ def check_value(value: object) -> None:
         raise BadInput("the loss is a whole number, which has no gradient", "return a real one")
 
 
-def probe_loss(loss_at: Callable[[Array], Array], centre: Array) -> None:
-    """Refuse a loss, as a function of the offset from w*, that chains cannot sample."""
-    double = centre.dtype == jnp.float64
+Evaluate = Callable[[np.ndarray], tuple[float, np.ndarray]]
 
-    def value(offset: np.ndarray) -> float:
-        return float(loss_at(jnp.asarray(offset, centre.dtype)))
 
-    def slope(offset: np.ndarray) -> np.ndarray:
-        with explaining():
-            return np.asarray(jax.grad(loss_at)(jnp.asarray(offset, centre.dtype)), dtype=float)
+def probe_loss(loss_at: Callable[[Array], Array], centre: Array, evaluate: Evaluate | None = None) -> None:
+    """Refuse a loss, as a function of the offset from w*, that chains cannot sample.
 
+    ``evaluate`` is its value and gradient where they are compiled already. What is compiled does not see that a loss
+    changes from call to call, so it is traced twice.
+    """
+    zero = np.zeros(np.shape(centre), centre.dtype)
     with explaining():
-        jax.eval_shape(loss_at, centre)
-    probe(value, slope, np.asarray(centre, dtype=float), double=double)
+        traces = [jax.make_jaxpr(lambda offset: loss_at(offset))(zero) for _ in range(2)]
+    if not _equal(*traces):
+        raise BadInput(
+            "the loss gives another number at the same parameters",
+            "draw random numbers once, outside the loss, and keep no state in it",
+        )
+    compiled = jax.jit(jax.value_and_grad(loss_at))
+
+    def both(offset: np.ndarray) -> tuple[float, np.ndarray]:
+        with explaining():
+            if evaluate is not None:
+                return evaluate(offset)
+            value, slope = compiled(jnp.asarray(offset, centre.dtype))
+            return float(value), np.asarray(slope, dtype=float)
+
+    probe(
+        lambda offset: both(offset)[0],
+        lambda offset: both(offset)[1],
+        np.asarray(centre, dtype=float),
+        double=centre.dtype == jnp.float64,
+    )
+
+
+def _equal(first: jax.extend.core.ClosedJaxpr, second: jax.extend.core.ClosedJaxpr) -> bool:
+    """Whether tracing a loss twice gave one program: random numbers of NumPy are constants in it."""
+    constants = zip(first.consts, second.consts, strict=False)
+    return str(first.jaxpr) == str(second.jaxpr) and all(
+        one is other or np.array_equal(one, other, equal_nan=True) for one, other in constants
+    )

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from phasecast.core.errors import BadInput
+from phasecast.core.errors import BadInput, PhasecastError
+from phasecast.forecasting.bank import Bank, BankRun, shipped_bank
 from phasecast.forecasting.forecast import before_start, forecast
 from phasecast.forecasting.log import TrainingLog
 from phasecast.forecasting.lone_log import Landmarks
@@ -20,6 +22,7 @@ LOGGED = "logged"
 
 COLUMNS = ("step", "train_accuracy", "validation_accuracy", "validation_loss")
 FIRST = 100.0  # steps after memorisation of the first forecast: five rows of a log every 20 steps
+MOST_OWN = 500  # newest runs of a store that join a bank: each takes some milliseconds to read
 RATIO = 1.6  # between the times of forecasts: five per decade, each under a second
 ACTIVATIONS = {"quadratic": (None, "square"), "mlp": (None, "relu"), "transformer": (None,)}
 """Activations of the networks of a bank."""
@@ -99,6 +102,23 @@ def stored_training(run: str, store: str | Path | None) -> tuple[TrainingLog, Se
     from phasecast.studies.grokking.training import table_of
 
     return _log(logged), training_settings(spec.model_dump(), len(split(table_of(spec), spec.fraction, spec.seed)[0]))
+
+
+def own_bank(store: str | Path | None, without: str | None = None) -> Bank:
+    """The shipped bank with the finished runs of ``grokking`` of a store; ``without`` is the run to forecast.
+
+    Runs inside its range join it; others are kept apart and serve forecasts of their own kind.
+    """
+    from phasecast.lab.store import FINISHED, Store
+
+    place, runs = Store.of(store), []
+    finished = [one["run"] for one in place.statuses() if one["status"] in FINISHED and one["run"] != without]
+    for run in [one for one in finished if one.startswith("grokking-")][-MOST_OWN:]:
+        with contextlib.suppress(PhasecastError):  # of another recipe or release, diverged, or damaged
+            log, settings = stored_training(run, store)
+            if settings is not None:
+                runs.append(BankRun(settings, *(getattr(log, name) for name in COLUMNS)))
+    return shipped_bank().extended(runs)
 
 
 def _log(logged: Mapping[str, np.ndarray]) -> TrainingLog:

@@ -268,6 +268,8 @@ def conclude(spec: Grokking, results: xr.DataTree) -> Conclusion:
             first = Measurement(time, spec.log_every / 2, error_kind="resolution", name=f"step of {name}")
             answers.append(Answer(name, first, REACHED[name]))
     answers.append(Answer("gsm", severity, "grokking severity GSM"))
+    if times["val95"] is not None and diverged is None:
+        answers += _units_in_use(spec, results["checkpoints"].to_dataset()["k_eff"].values)
     numbers: dict[str, float | int | None] = {
         **times,
         "gsm": float(severity) if severity.status is Status.OK else None,
@@ -293,6 +295,23 @@ def conclude(spec: Grokking, results: xr.DataTree) -> Conclusion:
                 Answer("mirror-correlation", changes.mirrored, "rank correlation ρ of λ̂ and validation loss")
             )
     return Conclusion(answers, narrate(numbers, changes, f"the rule ({spec.task})"), numbers, key="val95")
+
+
+def _units_in_use(spec: Grokking, alive: np.ndarray) -> list[Answer]:
+    """K_eff at the end beside 2(p−1), four units for each frequency; while units still die that is a lower bound."""
+    square = spec.network == "quadratic" and spec.activation in (None, "square")
+    enough = 2 * (spec.p - 1)
+    if not square or spec.task != "addition" or spec.width < enough or not spec.weight_decay > 0:
+        return []
+    settled = len(alive) > 1 and alive[-1] == alive[-2]
+    prediction = Prediction(
+        enough,
+        regime="a network that generalised, after its other units have died",
+        source="four units for each of (p−1)/2 frequencies; our correction of claim grokking/section-6.2",
+        kind="exact" if settled else "lower-bound",
+    )
+    measured = Measurement(int(alive[-1]), 0.5, error_kind="resolution", name="K_eff at the end")
+    return [Answer("k-eff", Comparison(prediction, measured), "hidden units in use at the end, K_eff")]
 
 
 def _curves(results: xr.DataTree) -> tuple[dict[str, np.ndarray], np.ndarray]:
