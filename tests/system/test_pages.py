@@ -276,3 +276,18 @@ def test_hostile_names_are_inert_on_the_page(command, store):
     text = write_sweep(swept.id, Store(store)).read_text()
     assert "<script" not in text
     assert (store / "sweeps" / swept.id / "figures" / "across-runs.csv").exists()
+
+
+def test_the_demo_prints_its_sentence_and_table_then_the_path(command, store, monkeypatch):
+    from phasecast import lab
+
+    whole = lab.run
+    monkeypatch.setattr(lab, "run", lambda recipe, **more: whole(recipe, find_recipe(recipe).tiny, **more))
+    code, out, _ = command("demo", "--store", store, "--quiet")
+    (stored,) = Store(store).statuses()
+    assert code == {"ok": 0, "warning": 0, "refused": 3}[stored["status"]]
+    first, *_, last = out.strip().splitlines()
+    assert first == stored["summary"]["sentence"]
+    assert "quantity" in out
+    assert "grokking severity GSM" in out
+    assert last == f"report: {store / stored['run'] / 'report.html'}"
