@@ -24,7 +24,7 @@ LONGEST_LABEL = 60  # characters in a legend
 HEIGHT = 240  # pixels of a picture; two of them fit a laptop's screen
 
 
-def picture(lines: Mapping[str, Line], title: str = "") -> alt.Chart | alt.LayerChart:
+def picture(lines: Mapping[str, Line], title: str = "") -> alt.LayerChart | alt.FacetChart:
     """Lines by their labels over a common axis; zoom with the wheel, values where the mouse is.
 
     Names from a store are data here, never field names or expressions of the chart.

@@ -178,22 +178,15 @@ def _answers(run: str) -> None:
 def _answer_rows(run: str, path: str, allow_code: bool, print_of: str) -> tuple[list[dict[str, str]], str]:
     """The answers as a table; those in ``status.json`` where the recipe cannot be had."""
     from phasecast.lab.forecasts.archive import kept
+    from phasecast.lab.overview.stored_answers import stored_rows
     from phasecast.report.forecasts import beside_forecasts
 
     loaded = Run(run, Store(path), allow_code=allow_code)
+    note = ""
     try:
         rows = beside_forecasts(loaded.conclusion().rows(), kept(loaded.folder))
     except PhasecastError as error:
-        stored = loaded.summary.get("answers") or []
-        listed = stored if isinstance(stored, list) else [{"label": name, **one} for name, one in stored.items()]
-        table = [
-            {
-                "quantity": plain(one.get("label", one.get("id", "")), 120),
-                "stored": plain(json.dumps(one, ensure_ascii=False), 600),
-            }
-            for one in listed
-        ]
-        return table, f"Shown as stored: {error}"
+        rows, note = stored_rows(loaded.summary), f"Shown as stored: {error}"
     table = [
         {
             "quantity": plain(row.name, 160),
@@ -205,7 +198,7 @@ def _answer_rows(run: str, path: str, allow_code: bool, print_of: str) -> tuple[
         }
         for row in rows
     ]
-    return table, ""
+    return table, note
 
 
 def _figures(run: str) -> None:
