@@ -348,13 +348,16 @@ def _integrate(
     starts, students, modes = len(J), equations.students, equations.fixed.eigenvalues.shape[-1]
     fluctuations = np.zeros((starts, modes * students**2 if equations.order == 2 else 0))
     y = np.concatenate([J.reshape(starts, -1), fluctuations], axis=1)
-    parts = (*tolerance, step or 0.0, POLICY.shortest_step * grid[-1])
-    control = Control(*(np.asarray(part, float) for part in parts), most=np.asarray(POLICY.most_steps))
+    rtol, atol, fixed, shortest = (
+        np.asarray(part, float) for part in (*tolerance, step or 0.0, POLICY.shortest_step * grid[-1])
+    )
+    control = Control(rtol, atol, fixed, shortest, np.asarray(POLICY.most_steps))
     start = begin(equations.slope, equations.observe, y, control)
     with float64():
         outcome = _compiled(start, equations.fixed, equations.lr, grid, control, *equations[2:])
         outcome = jax.tree.map(np.asarray, outcome)
-    return Solution(*outcome.observed, *equations.unpack(outcome.y), outcome.steps, outcome.success)
+    parts = (*outcome.observed, *equations.unpack(outcome.y), outcome.steps, outcome.success)
+    return Solution._make(parts)
 
 
 @functools.partial(jax.jit, static_argnums=(5, 6, 7))

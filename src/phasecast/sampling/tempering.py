@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
-from phasecast.core.types import Key, PyTree
+from phasecast.core.types import Array, Key, PyTree
 
 if TYPE_CHECKING:
     import jax
@@ -259,7 +259,7 @@ def _flattened(places: PyTree) -> np.ndarray:
     return np.concatenate([leaf.reshape(*leaf.shape[:4], -1) for leaf in leaves], axis=-1)
 
 
-def _nuts_move(model: TemperedModel, summary: PyTree, betas: jax.Array, sizes: jax.Array, masses: jax.Array) -> Move:
+def _nuts_move(model: TemperedModel, summary: PyTree, betas: jax.Array, sizes: Array, masses: Array) -> Move:
     import blackjax
     import jax
 

@@ -72,7 +72,7 @@ def loss_share(
             break
         basis.append(image / beside[-1][:, None])
     bounds = [
-        _share_bounds(*(np.array([row[chain] for row in rows]) for rows in (diagonal, beside)), gamma)
+        _share_bounds(np.array([row[chain] for row in diagonal]), np.array([row[chain] for row in beside]), gamma)
         for chain in range(len(directions))
     ]
     lower, upper = np.mean(bounds, axis=0)

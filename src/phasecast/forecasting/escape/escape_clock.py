@@ -103,7 +103,7 @@ class EscapeClock:
         rng = np.random.default_rng(seed)
         apart = R - R.mean(axis=0)
         now = setting.growing(apart).ravel()
-        ahead = float(face.remaining(np.linalg.norm(now)[None])[0])
+        ahead = float(face.remaining(np.array([np.linalg.norm(now)]))[0])
         grown = setting.grown_share(apart, Q)
         scatter = setting.scatter(R, Q, rng) * ((1 - grown) * setting.tau / 2 + grown * ahead + waited)
         values, vectors = np.linalg.eigh(scatter)

@@ -138,7 +138,7 @@ def integrate(
             parts = observe(now.y + jnp.einsum("si,isn->sn", weights, stages))
             new = due(seen)
             kept = tuple(
-                whole.at[lanes, at].set(jnp.where(new.reshape(-1, *[1] * (part.ndim - 1)), part, whole[lanes, at]))
+                jnp.asarray(whole).at[lanes, at].set(jnp.where(new.reshape(-1, *[1] * (part.ndim - 1)), part, whole[lanes, at]))
                 for whole, part in zip(observed, parts, strict=True)
             )
             return seen + new, kept
@@ -151,7 +151,7 @@ def integrate(
 
         def stage(i: Array, stages: Array) -> Array:
             at = now.y + h * jnp.tensordot(jnp.asarray(A)[i], stages, axes=1)
-            return stages.at[i].set(slope(at))
+            return jnp.asarray(stages).at[i].set(slope(at))
 
         stages = jnp.zeros((STAGES, *now.y.shape), now.y.dtype).at[0].set(now.slope)
         stages = jax.lax.fori_loop(1, STAGES, stage, stages)
@@ -197,8 +197,8 @@ def integrate(
 
 
 def begin(
-    slope: Callable[[np.ndarray], np.ndarray],
-    observe: Callable[[np.ndarray], tuple[Array, ...]],
+    slope: Callable[[Array], Array],
+    observe: Callable[[Array], tuple[Array, ...]],
     y: np.ndarray,
     control: Control,
 ) -> Beginning:
