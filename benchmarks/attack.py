@@ -44,6 +44,7 @@ def bowl(): return Problem(lambda w: w @ w, np.zeros(2))
 
 def serve(pipe: Connection, folder: str) -> None:
     """Answer one question after another: a command line, a question of ``bad_inputs``, or a number of mutations."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # processes in the background are started without it
     os.chdir(folder)
     os.environ["PHASECAST_STORE"] = str(Path(folder) / "runs")
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [TESTS, os.environ.get("PYTHONPATH")]))
@@ -189,6 +190,7 @@ def main() -> None:
     parser.add_argument("--share", type=int, default=1, help="try every so many-th input")
     parser.add_argument("--quick", action="store_const", const=10, dest="share", help="a tenth of everything")
     arguments = parser.parse_args()
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     tally = attack(set(arguments.classes), arguments.share)
     print(tally)
     sys.exit(bool(tally.failures))

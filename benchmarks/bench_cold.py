@@ -37,8 +37,8 @@ COMMANDS = {
     "threshold-late": Command(
         "threshold --target minimum(z**2,3) --activation softplus --loss square --lr 0.5 --time inf", 20.0
     ),
-    "llc": Command("llc bench_cold_models:linear_regression", 4.0),
-    "rlct": Command("rlct bench_cold_models:logistic_regression --target 0.03 --warmup 300", 15.0),
+    "llc": Command("llc cold_models:linear_regression", 4.0),
+    "rlct": Command("rlct cold_models:logistic_regression --target 0.03 --warmup 300", 15.0),
     "run": Command("run toy-landscapes --store {store}"),
     "report": Command("report {run} --store {store}", 1.5),
     "recipes": Command("recipes"),

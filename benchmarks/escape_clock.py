@@ -7,7 +7,13 @@ the outcomes over 100 runs at 25, 50 and 75% of the plateau. The plateau lasts f
 the first with ε below ε*/2, which is what is forecast. Errors and widths are in escape times τ.
 
 Explored: on seeds 0 to 3 of settings 1, 3 and 8 the noise was first taken as Dτ/2; coverage at 75% was too low (a half)
-because noise that comes from the growing differences grows with them. Seeds from 100 on were run after that was fixed.
+because noise that comes from the growing differences grows with them. Seeds from 100 on were run after that was fixed:
+held 67 to 83% in settings 0 to 6 (median 73%), below the criterion. The noise of the rate was then added and checked
+on seeds from 200 on: settings 0, 2 and 5 held 94, 71 and 83% of 18 looks each; setting 8 (three teachers, two
+directions with different rates) 33%, which is why more than one direction is refused. The loss alone gave dates that
+were early by 0.6 τ (37% held), so it gives lower bounds since. All then fixed, seeds 300 to 304 of settings 1, 3, 4 and
+6: held 85, 95 and 90% at 25, 50 and 75%, from the start 100%; median errors 0.13, 0.08 and 0.06 τ; the bounds of the
+loss alone held in 13 of 13 answers, 47 of 60 looks refused.
 """
 
 from __future__ import annotations
@@ -48,8 +54,10 @@ def until(run: Curve, alpha: float) -> Curve:
 
 
 def judged(made: Forecast, end: float, tau: float) -> tuple[bool, float, float] | None:
-    if made.status is Status.REFUSED or made.high is None:
+    if made.status is Status.REFUSED:
         return None
+    if made.high is None:  # a lower bound
+        return made.low <= end, (made.low - end) / tau, math.inf
     return made.low <= end <= made.high, (made.value - end) / tau, (made.high - made.low) / tau
 
 
@@ -99,7 +107,8 @@ def main() -> None:
                 found.setdefault(f"clock at {share:.0%}", []).append(made)
                 alone = forecast_escape_of_loss(seen.alpha, seen.eps)
                 found.setdefault(f"loss alone at {share:.0%}", []).append(judged(alone, end, tau))
-        print(f"setting {number} {SETTINGS[number]}: τ = {np.median(taus):.0f}, held {np.mean(held):.0%}", flush=True)
+        share = f"{np.mean(held):.0%}" if held else "refused"
+        print(f"setting {number} {SETTINGS[number]}: τ = {np.median(taus):.0f}, held {share}", flush=True)
     print(f"runs that never left: {never}")
     for name in sorted(found):
         show(name, found[name])

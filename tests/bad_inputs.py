@@ -260,10 +260,10 @@ def _factory(folder: Path, loss: str, params: str, data: str) -> str:
 def _weights(folder: Path, seed: int) -> str:
     """A file of weights of which a byte changed: other arrays of the same names, or one line."""
     import numpy as np
-    from phasecast.core.user_weights import read_arrays
     from safetensors.numpy import save_file
 
     from phasecast.core.errors import BadInput
+    from phasecast.studies.coefficients.user_weights import read_arrays
 
     draw = random.Random(seed)
     arrays = {"w": np.arange(12.0).reshape(3, 4), "b": np.arange(3, dtype=np.float32)}

@@ -16,8 +16,10 @@ import jax
 import pytest
 from hypothesis import settings
 
+from browsing import chromium, studio, tab  # noqa: F401 - pytest finds fixtures here
 from phasecast.cli import main
 from running import (  # noqa: F401 - pytest finds its hooks here
+    missing_for_browser_tests,
     pytest_addoption,
     pytest_collection_modifyitems,
     pytest_configure,
@@ -38,6 +40,8 @@ QUICK_TO_COMPILE = (
 """XLA flags of all test processes; none of them changes a bit of a result (``contract/test_same_numbers.py``)."""
 
 collect_ignore = ["reference"]  # scripts; importing them computes
+if missing_for_browser_tests():  # a run of the whole suite says so in the end
+    collect_ignore.append("browser")
 
 settings.register_profile("suite", deadline=None, derandomize=True)  # the same examples everywhere, however slow
 settings.load_profile("suite")

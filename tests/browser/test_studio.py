@@ -11,7 +11,7 @@ import time
 import pytest
 from playwright.sync_api import expect
 
-from browser.conftest import PATIENCE, Guard, Studio
+from browsing import PATIENCE, Guard, Studio
 from phasecast.lab import Store, run
 from phasecast.lab.store import run_id
 
@@ -33,8 +33,8 @@ PAGES = {
 
 def settle(page) -> None:
     """Wait until the server has drawn the whole page."""
-    expect(page.locator("[data-testid=stStatusWidget]")).to_have_count(0)
-    expect(page.locator("[data-testid=stSkeleton]")).to_have_count(0)
+    expect(page.locator("[data-testid=stApp]")).to_have_attribute("data-test-script-state", "notRunning")
+    expect(page.locator("[data-testid=stSkeleton], [data-testid=stSpinner]")).to_have_count(0)
 
 
 def heading(page, text: str):

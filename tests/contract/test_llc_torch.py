@@ -137,20 +137,18 @@ def test_other_weights_in_the_module_are_another_run(own):
     assert spec.contents() != first
 
 
-def test_the_command_takes_a_torch_factory(own):
+def test_the_command_takes_a_torch_factory(own, command):
     own_torch = importlib.import_module("own_torch")
 
-    def phasecast(*words):
-        return subprocess.run(
-            [sys.executable, "-m", "phasecast.cli", *words],
-            capture_output=True,
-            text=True,
-            cwd=own,
-            env={**os.environ, "OMP_NUM_THREADS": "1"},
-            check=False,
-        )
-
-    good = phasecast("llc", "own_torch:named", "--gamma", "5", "--target", "0.3", "--chains", "4", "--json")
+    words = ("llc", "own_torch:named", "--gamma", "5", "--target", "0.3", "--chains", "4", "--json")
+    good = subprocess.run(
+        [sys.executable, "-m", "phasecast.cli", *words],
+        capture_output=True,
+        text=True,
+        cwd=own,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        check=False,
+    )
     assert good.returncode == 0, good.stderr
     measured = json.loads(good.stdout)
     assert measured["name"] == "λ̂ of regression"
@@ -158,9 +156,9 @@ def test_the_command_takes_a_torch_factory(own):
     curvatures = nbeta * np.linalg.eigvalsh(x.T @ x / len(x))
     assert abs(measured["value"] - (0.5 * curvatures / (curvatures + 5)).sum()) < 4 * measured["error"]
     for words in (["own_torch:wrong"], ["own_torch:named", "--sampler", "nuts", "--gamma", "1"]):
-        bad = phasecast("llc", *words)
-        assert bad.returncode == 2
-        assert len(bad.stderr.strip().splitlines()) == 1
+        code, _, complaint = command("llc", *words)
+        assert code == 2
+        assert len(complaint.strip().splitlines()) == 1
 
 
 def test_a_table_of_batches_knows_the_loss_of_all_rows():

@@ -21,7 +21,7 @@ from phasecast.lab.recipe import shipped
 from phasecast.studio import closed_forms, processes, server
 from phasecast.studio.forms import assignments, form_of, initial_values, spec_of
 from phasecast.studio.inert import for_html, for_markdown, plain
-from phasecast.studio.run_index import RunFilter, RunIndex, RunRow, differing_fields, labels_of, sweeps_of, table_of
+from phasecast.studio.run_index import RowFilter, RunIndex, RunRow, labels_of, sweeps_of, table_of, varied_fields
 from phasecast.studio.stored_curves import CurveReader, Line, is_logarithmic, panels, thinned
 
 pytestmark = pytest.mark.bare
@@ -95,17 +95,17 @@ def test_the_table_has_a_column_per_field_that_differs(walked):
     assert unread == 0
     assert list(table.columns) == ["run", "recipe", "status", "done", "steps", "seed", "updated", "conclusion"]
     assert list(table["steps"]) == [100, 20, 20]
-    assert differing_fields(rows) == {"walks:WALK": ["steps", "seed"]}
+    assert varied_fields(rows) == {"walks:WALK": ["steps", "seed"]}
     assert len(set(labels_of(rows))) == 3
 
 
 def test_filters_search_ids_settings_and_words(walked):
     rows, _ = RunIndex(walked).look(60)
-    kept = [row for row in rows if RunFilter(text="STEPS=20 walk seed=1").keeps(row)]
+    kept = [row for row in rows if RowFilter(text="STEPS=20 walk seed=1").keeps(row)]
     assert [row.spec["seed"] for row in kept] == [1]
-    assert not any(RunFilter(statuses=["failed"]).keeps(row) for row in rows)
-    assert not any(RunFilter(recipes=["grokking"]).keeps(row) for row in rows)
-    assert sum(RunFilter(runs=frozenset({rows[0].run})).keeps(row) for row in rows) == 1
+    assert not any(RowFilter(statuses=["failed"]).keeps(row) for row in rows)
+    assert not any(RowFilter(recipes=["grokking"]).keeps(row) for row in rows)
+    assert sum(RowFilter(runs=frozenset({rows[0].run})).keeps(row) for row in rows) == 1
 
 
 def test_a_look_without_time_reads_on_at_the_next_one(walked):

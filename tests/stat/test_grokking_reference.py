@@ -99,7 +99,7 @@ def test_the_critical_size_of_the_training_set(tmp_path):
 
 @pytest.mark.slow
 def test_sampled_coefficients_along_the_demonstration(tmp_path):
-    settings = {"values": (1e-4,), "lr": 1e-3, "samplers": ("calibrated",), "checkpoints": 4}
+    settings = {"values": (1e-4,), "lr": 1e-3, "samplers": ("calibrated",), "checkpoints": 9}
     found = run("grokking-mirror", settings, store=tmp_path, quiet=True)
     last = found.results()["llc"].to_dataset().isel(sampled=-1)
     assert int(last["step"]) == 6000

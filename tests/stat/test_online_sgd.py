@@ -13,7 +13,8 @@ from phasecast.online.dynamics import solve
 from phasecast.online.feature_scaling import rotated_floor
 from phasecast.online.linear import sgd_curve, small_rate_curve
 from phasecast.online.order_parameters import OrderParameters, draw_weights
-from phasecast.online.sgd import load_data, simulate, simulate_data
+from phasecast.online.own_data.loading import load_data
+from phasecast.online.sgd import simulate, simulate_data
 from phasecast.online.spectrum import Spectrum
 
 pytestmark = pytest.mark.usefixtures("full_optimisation")
@@ -83,7 +84,7 @@ def test_the_grid_and_the_number_of_seeds_do_not_matter():
 
 def test_frozen_features_leave_their_floor():
     spectrum = Spectrum.power_law(32, 1.0)
-    runs = simulate(1, 1, spectrum, 0.02, [300], inputs=32, sigma=0.01, seeds=400, activation="linear", trained=8)
+    runs = simulate(1, 1, spectrum, 0.02, [300], inputs=32, sigma=0.01, seeds=150, activation="linear", trained=8)
     mean = mean_curve(runs)
     predicted = small_rate_curve(spectrum, 0.02, 0.01, [300], 8).eps
     assert abs(mean.eps - predicted)[0] < 4 * np.asarray(mean.error)[0] + 0.03 * predicted[0]

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from phasecast.cli.compilation_cache import THEIRS, VARIABLE, cache_folder, kept_programs, prune
+from phasecast.compilation_cache import THEIRS, VARIABLE, cache_folder, kept_programs, prune
 
 COMPILES = """
 import phasecast.cli, sys
-from phasecast.cli.compilation_cache import kept_programs
+from phasecast.compilation_cache import kept_programs
 assert "jax" not in sys.modules
 with kept_programs():
     import jax

@@ -104,7 +104,8 @@ def test_a_million_rows_do_not_fill_the_memory(tmp_path):
     with open(path, "w") as file:
         file.write(HEADER)
         file.writelines(
-            f"{step},{min(step / 100, 1)},0.05,{value:.7f}\n" for step, value in zip(rows, loss, strict=True)
+            f"{step},{min(step / 100, 1)},0.05,{value:.7f}\n"
+            for step, value in zip(rows.tolist(), loss.tolist(), strict=True)
         )
     script = (
         "import resource, sys; from phasecast.forecasting.log import read_log; "
@@ -256,12 +257,14 @@ def test_the_commands_of_the_page_run_as_printed(command, tmp_path, monkeypatch)
 
 def test_when_a_loss_leaves_its_plateau(command, command_json, tmp_path):
     steps = np.arange(0, 1360, 5)
-    loss = 0.3 / (1 + np.exp((steps - 1500) / 100))
+    noise = 1 + 0.002 * np.random.default_rng(0).standard_normal(len(steps))
+    loss = 0.3 / (1 + np.exp((steps - 1500) / 100)) * noise
     table = np.stack([steps, loss], axis=1)
     np.savetxt(tmp_path / "loss.csv", table, delimiter=",", header="alpha,eps", comments="")
     made = command_json("forecast", "escape", tmp_path / "loss.csv")
     assert made["quantity"] == "escape"
-    assert made["interval"][0] < 1500 < made["interval"][1]
+    assert made["interval"][0] < 1500
+    assert made["interval"][1] is None
     np.savetxt(tmp_path / "flat.csv", table[:100], delimiter=",", header="alpha,eps", comments="")
     assert command("forecast", "escape", tmp_path / "flat.csv")[0] == 3
     code, _, err = command("forecast", "escape", tmp_path / "none.csv")

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from conftest import answer_of, python_path
+from phasecast.core.results import Verdict
 from phasecast.grokking import effective_width, quadratic, train
 from phasecast.grokking import task as make_task
 from phasecast.grokking.analysis.timeline import timeline
@@ -177,3 +178,16 @@ def test_weights_of_every_checkpoint_leave_as_safetensors(store, tmp_path, comma
     code, out, _ = command("runs", "export", found.id, "--to", tmp_path / "w.csv", "--store", store)
     names = {path.name for path in tmp_path.glob("w-*.csv")}
     assert names == {"w-curves.csv", "w-checkpoints.csv", "w-checkpoints-weights.V.csv", "w-checkpoints-weights.W.csv"}
+
+
+def test_the_units_in_use_are_compared_with_two_per_residue_once_they_have_settled():
+    spec = study.Grokking(p=23, width=115)
+    (settled,) = study._units_in_use(spec, np.array([115, 60, 44, 44]))
+    assert settled.id == "k-eff"
+    assert settled.result.verdict is Verdict.AGREES
+    (wrong,) = study._units_in_use(spec, np.array([115, 60, 50, 50]))
+    assert wrong.result.verdict is Verdict.DIFFERS
+    (dying,) = study._units_in_use(spec, np.array([115, 80, 60]))
+    assert dying.result.prediction.kind == "lower-bound"
+    assert study._units_in_use(study.Grokking(p=23, width=40), np.array([40, 40])) == []
+    assert study._units_in_use(study.Grokking(p=23, width=115, weight_decay=0), np.array([44, 44])) == []

@@ -24,7 +24,7 @@ from phasecast.lab.recipe import Row, find_recipe
 from phasecast.lab.spec import make_spec
 from phasecast.lab.store import run_id
 from phasecast.report import write, write_sweep
-from phasecast.report.sweep_figures import SweepAxes, SweptRun, across_runs, finding, grouped
+from phasecast.report.sweep_figures import SweepAxes, SweptRun, across_runs, grouped, sweep_finding
 
 pytestmark = pytest.mark.bare
 
@@ -193,7 +193,7 @@ def test_a_sweep_over_numbers_has_a_numeric_axis_and_seeds_are_averaged():
     (panel,) = across_runs(GRID, ["wd", "seed"]).figure.axes
     assert (panel.get_xscale(), panel.get_xlabel(), panel.get_title()) == ("log", "wd", "step of x")
     assert (
-        finding(GRID, ["wd", "seed"])
+        sweep_finding(GRID, ["wd", "seed"])
         == "step of x falls from 9.005 ± 0.071 to 1.005 ± 0.071 as wd goes from 1e-05 to 0.1."
     )
 
@@ -204,24 +204,24 @@ def test_refused_runs_are_hollow_and_not_in_the_mean():
     (panel,) = across_runs(runs, ["wd", "seed"]).figure.axes
     hollow = [line for line in panel.lines if line.get_markerfacecolor() == "none"]
     assert [line.get_ydata().tolist() for line in hollow] == [[1000.0]]
-    assert finding(runs, ["wd", "seed"]) == finding(GRID, ["wd", "seed"])
+    assert sweep_finding(runs, ["wd", "seed"]) == sweep_finding(GRID, ["wd", "seed"])
 
 
 def test_other_shapes_of_sweeps():
     seeds = [swept_run(float(seed), seed=seed) for seed in range(3)]
     assert SweepAxes.of(["seed"], seeds).x is None
-    assert finding(seeds, ["seed"]) == "step of x: 1.00 ± 0.58 (mean of 3 runs ± standard error)."
+    assert sweep_finding(seeds, ["seed"]) == "step of x: 1.00 ± 0.58 (mean of 3 runs ± standard error)."
     words = [swept_run(y, kind=kind, lr=lr) for kind, y in (("adam", 2.0), ("sgd", 4.0)) for lr in (0.1, 0.2)]
     axes = SweepAxes.of(["kind", "lr"], words)
     assert (axes.x, axes.series, axes.numeric) == ("lr", ("kind",), True)
     assert {"kind = adam", "kind = sgd"} == {axes.series_of(one) for one in words}
-    assert "does not change by more than its errors" in finding(words, ["kind", "lr"])
+    assert "does not change by more than its errors" in sweep_finding(words, ["kind", "lr"])
     by_chance = [
         swept_run(y, 0.0, n=n, seed=seed) for n, seed, y in ((1, 0, 1.0), (1, 1, 1.2), (2, 0, 1.5), (2, 1, 1.7))
     ]
-    assert "does not change" in finding(by_chance, ["n", "seed"])  # 3.5 errors apart, but of two seeds each
+    assert "does not change" in sweep_finding(by_chance, ["n", "seed"])  # 3.5 errors apart, but of two seeds each
     names = [swept_run(y, kind=kind) for kind, y in (("adam", 2.0), ("sgd", 4.0))]
-    assert finding(names, ["kind"]).startswith("step of x is smallest, 2.00 ± 0.10 at kind = adam")
+    assert sweep_finding(names, ["kind"]).startswith("step of x is smallest, 2.00 ± 0.10 at kind = adam")
     (panel,) = across_runs(names, ["kind"]).figure.axes
     assert [tick.get_text() for tick in panel.get_xticklabels()] == ["adam", "sgd"]
     zipped = [swept_run(float(n), n=n, m=10 * n) for n in (1, 2, 3)]
@@ -237,7 +237,7 @@ def test_answers_that_are_arrays_are_drawn_as_curves():
     (panel,) = across_runs(runs, ["n", "seed"]).figure.axes
     assert [line.get_ydata().tolist() for line in panel.lines] == [[1, 2, 3], [2, 4, 6]]
     assert [text.get_text() for text in panel.get_legend().get_texts()] == ["n = 1", "n = 2"]
-    assert finding(runs, ["n", "seed"]) == ""
+    assert sweep_finding(runs, ["n", "seed"]) == ""
 
 
 def test_the_page_of_a_sweep_says_what_was_found_without_the_recipe(command, store):
@@ -276,3 +276,18 @@ def test_hostile_names_are_inert_on_the_page(command, store):
     text = write_sweep(swept.id, Store(store)).read_text()
     assert "<script" not in text
     assert (store / "sweeps" / swept.id / "figures" / "across-runs.csv").exists()
+
+
+def test_the_demo_prints_its_sentence_and_table_then_the_path(command, store, monkeypatch):
+    from phasecast import lab
+
+    whole = lab.run
+    monkeypatch.setattr(lab, "run", lambda recipe, **more: whole(recipe, find_recipe(recipe).tiny, **more))
+    code, out, _ = command("demo", "--store", store, "--quiet")
+    (stored,) = Store(store).statuses()
+    assert code == {"ok": 0, "warning": 0, "refused": 3}[stored["status"]]
+    first, *_, last = out.strip().splitlines()
+    assert first == stored["summary"]["sentence"]
+    assert "quantity" in out
+    assert "grokking severity GSM" in out
+    assert last == f"report: {store / stored['run'] / 'report.html'}"

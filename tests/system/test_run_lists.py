@@ -189,3 +189,15 @@ def test_hostile_names_are_inert_in_the_terminal(command, store):
     assert len(lines) == 3  # a name with a line break does not add a row
     assert max(map(len, lines)) < 320
     assert len(list_runs(Store(store))) == 2
+
+
+def test_exported_weights_say_which_run_and_step_they_are_from(store, tmp_path):
+    from safetensors import safe_open
+
+    from phasecast.lab import find_recipe
+    from phasecast.lab.export import export
+
+    done = run("grokking", {**find_recipe("grokking").tiny, "steps": 40, "checkpoints": 2}, store=store, quiet=True)
+    for path in export(done, tmp_path / "w.safetensors"):
+        with safe_open(path, "numpy") as file:
+            assert file.metadata() == {"run": done.id, "recipe": "grokking", "step": str(int(path.stem[-8:]))}

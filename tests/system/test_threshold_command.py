@@ -183,7 +183,7 @@ def test_a_longer_search_is_advised_only_where_the_margin_comes_down(margins, ho
 def test_an_unbounded_curvature_without_any_outlier_is_refused(command):
     """Square loss and three latents: neither clipped nor at finite d is there an outlier."""
     code, out, _ = command("threshold", "--target", "z1*z2*z3", "--loss", "square", "--time", 0, "--seeds", 2,
-                           "--up-to", 8, "--json")  # fmt: skip
+                           "--up-to", 4, "--json")  # fmt: skip
     found = json.loads(out)
     assert (code, found["status"]) == (3, "refused")
     assert "neither with G clipped" in found["reasons"][0]

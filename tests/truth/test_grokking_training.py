@@ -145,7 +145,7 @@ def test_gradients_through_look_ups_are_those_of_the_dense_network(rule):
         outputs = quadratic_network(params, jnp.asarray(inputs[rows], jnp.float32))
         return centred_loss(jnp.asarray(outputs), jnp.asarray(table.labels[rows]))
 
-    (value, ours), (same, theirs) = jax.value_and_grad(looked_up)(params), jax.value_and_grad(dense)(params)
+    (value, ours), (same, theirs) = (jax.jit(jax.value_and_grad(loss))(params) for loss in (looked_up, dense))
     np.testing.assert_allclose(value, same, rtol=1e-5)
     for name in params:
         np.testing.assert_allclose(ours[name], theirs[name], rtol=1e-4, atol=1e-6)
@@ -158,9 +158,9 @@ def test_the_gradient_by_hand_is_the_automatic_one_however_rows_are_blocked(rule
     table = make_task(rule, 7, bits=5)
     net = quadratic(table, 9)
     params, tokens, labels = net.init(3), jnp.asarray(table.tokens[3:26]), jnp.asarray(table.labels[3:26])
-    automatic = jax.grad(lambda params: centred_loss(net.apply(params, tokens), labels))(params)
+    automatic = jax.jit(jax.grad(lambda params: centred_loss(net.apply(params, tokens), labels)))(params)
     assert net.gradient is not None
-    by_hand = net.gradient(params, tokens, labels)
+    by_hand = jax.jit(net.gradient)(params, tokens, labels)
     assert by_hand.keys() == automatic.keys()
     for name, leaf in automatic.items():
         np.testing.assert_allclose(by_hand[name], leaf, rtol=1e-4, atol=1e-6)
@@ -187,7 +187,7 @@ def test_accuracy_is_that_after_centring_by_the_training_rows():
     def moved(params, tokens):
         return net.apply(params, tokens) + 3.0 * jnp.arange(7)
 
-    found = np.asarray(performance(moved, {name: jnp.asarray(leaf) for name, leaf in params.items()}, *data))
+    found = np.asarray(jax.jit(lambda params: performance(moved, params, *data))(params))
     assert found[0] < 1e-9
     assert (found[2:] == [len(rows), len(others)]).all()
 
@@ -228,9 +228,8 @@ def test_a_step_of_training_is_a_step_of_the_optimiser_on_the_whole_training_set
     net = quadratic(table, 12)
     one = small(steps=1, optimiser="sgd", lr=0.1, weight_decay=0.01, seeds=4)[-1].params()
     rows, params = split(table, 0.8, 4)[0], net.init(4)
-    gradient = jax.grad(lambda w: centred_loss(net.apply(w, jnp.asarray(table.tokens[rows])), table.labels[rows]))(
-        params
-    )
+    tokens, labels = jnp.asarray(table.tokens[rows]), jnp.asarray(table.labels[rows])
+    gradient = jax.jit(jax.grad(lambda w: centred_loss(net.apply(w, tokens), labels)))(params)
     for name, leaf in params.items():
         np.testing.assert_allclose(one[name], leaf - 0.1 * (gradient[name] + 0.01 * leaf), rtol=1e-5, atol=1e-6)
 

@@ -10,8 +10,8 @@ import pytest
 from phasecast.core.errors import BadInput
 from phasecast.core.results import Status
 from phasecast.online import Spectrum, curve_of, sgd_curve
-from phasecast.online.labelled import LabelModel, _Student, prepare
 from phasecast.online.linear import gaussian_errors
+from phasecast.online.own_data.labelled import LabelModel, _Student, prepare
 
 
 def plain_model(rows, y):

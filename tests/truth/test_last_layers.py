@@ -72,8 +72,8 @@ def test_masked_rows_are_not_there():
     mask = np.r_[np.ones(10), np.zeros(5)].astype(np.float32)
     wide_x, wide_y = np.concatenate([x, junk], axis=1), np.concatenate([y, junk], axis=1)
     for activation in ("identity", "relu"):
-        short = last.log_posterior_of_A(activation, last.Sample(x, y, np.ones(10, dtype=np.float32)))(A)
-        padded = last.log_posterior_of_A(activation, last.Sample(wide_x, wide_y, mask))(A)
+        short = jax.jit(last.log_posterior_of_A(activation, last.Sample(x, y, np.ones(10, dtype=np.float32))))(A)
+        padded = jax.jit(last.log_posterior_of_A(activation, last.Sample(wide_x, wide_y, mask)))(A)
         assert float(padded) == pytest.approx(float(short), rel=1e-5)
     start = nets.initial_weights(jax.random.key(0), 2)
     how = nets.Training(epochs=20, lr=0.01)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from phasecast.core.precision import float64
-from phasecast.online.integrator import ERROR, INTERPOLATION, A, Control, Integration, begin, integrate
+from phasecast.online.numerics.integrator import ERROR, INTERPOLATION, A, Control, Integration, begin, integrate
 
 GRID = np.array([0.0, 0.3, 1.1, 2.0, 4.0])
 FIRST = np.array([[0.1, 0.7], [0.5, 1.9]])

@@ -80,7 +80,7 @@ def test_the_end_of_learning_is_the_curvature_of_perfect_learning(monkeypatch):
     apart = 1e-5 * rng.normal(size=B.shape)
     with float64():
         flat = lambda x: error_of_weights(x.reshape(3, 10), B, covariance)  # noqa: E731
-        hessian = np.asarray(jax.hessian(flat)(jnp.asarray(B.ravel())))
+        hessian = np.asarray(jax.jit(jax.hessian(flat))(B.ravel()))
     state, grid, lr = OrderParameters.from_weights(B + apart, B, spectrum), [0.0, 3.0, 30.0, 300.0], 0.3
     moved = [expm(-lr * 10 * hessian * alpha) @ apart.ravel() for alpha in grid]
     expected = [one @ hessian @ one / 2 for one in moved]
@@ -122,7 +122,7 @@ def test_what_the_explicit_decay_leaves_out_is_of_third_order(teachers):
             for start in np.random.default_rng(0).normal(size=(6, teachers**2))
         ]
         worst = min(tries, key=lambda one: one.fun)
-        unit = worst.x / np.sqrt(float(jax.grad(jax.grad(along))(0.0, worst.x)) / 2)
+        unit = worst.x / np.sqrt(float(jax.jit(jax.grad(jax.grad(along)))(0.0, worst.x)) / 2)
     assert -worst.fun == pytest.approx({1: 4.04, 2: 7.76}[teachers], rel=2e-3)
     spectrum, grid = Spectrum(np.ones(1)), np.geomspace(0.1, 300, 20)
     teacher = np.sqrt(teachers) * np.eye(teachers)

@@ -65,8 +65,8 @@ def _dispatch(words: list[str]) -> int:
     from cyclopts import CycloptsError
 
     from phasecast.cli.app import build_app
-    from phasecast.cli.compilation_cache import kept_programs
     from phasecast.cli.options import Common
+    from phasecast.compilation_cache import kept_programs
     from phasecast.core.errors import PhasecastError, unknown
     from phasecast.core.user_code import working_folder
     from phasecast.progress import heartbeat, quietly

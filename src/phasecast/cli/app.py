@@ -6,7 +6,15 @@ import importlib
 
 from cyclopts import App
 
-SHARED = {"arena": "run", "demo": "run", "sweep": "run", "report": "runs", "sweeps": "runs", "rlct": "llc"}
+SHARED = {
+    "arena": "run",
+    "demo": "run",
+    "sweep": "run",
+    "report": "runs",
+    "studio": "runs",
+    "sweeps": "runs",
+    "rlct": "llc",
+}
 """Commands that live in the module of another command."""
 
 GROUPS = {"runs": "app", "sweeps": "sweeps_app", "recipes": "app", "claims": "app", "forecast": "app", "plan": "app"}

@@ -395,7 +395,7 @@ def show(value: Value, error: float | np.ndarray = 0.0) -> str:
         more = f", … ({value.size} values)" if value.size > 4 else ""
         return f"[{', '.join(shown)}{more}]"
     value = value.item() if isinstance(value, np.ndarray | np.generic) else value
-    width = float(np.max(error)) if np.size(error) else 0.0
+    width = error if isinstance(error, float) else float(np.max(error)) if np.size(error) else 0.0
     if width == 0:
         return str(value) if isinstance(value, int | Fraction | bool) else f"{value:.6g}"
     number = float(value)

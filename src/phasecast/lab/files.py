@@ -72,7 +72,7 @@ def parse_json(content: bytes) -> Any:
     which cannot be printed.
     """
     try:
-        tree = json.loads(content, parse_constant=_no_constant)
+        tree = _DECODER.decode(content.decode(json.detect_encoding(content), "surrogatepass"))
         if b"\\u" in content:
             json.dumps(tree, ensure_ascii=False).encode()
     except RecursionError:
@@ -115,6 +115,9 @@ def refuse_links(path: Path, *, folder: bool) -> None:
 
 def _no_constant(word: str) -> None:
     raise ValueError(f"{word} is not JSON")
+
+
+_DECODER = json.JSONDecoder(parse_constant=_no_constant)  # made once: json.loads would make one for every file
 
 
 @contextlib.contextmanager

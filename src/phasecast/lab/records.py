@@ -95,6 +95,29 @@ class StatusRecord(_Record):
     digest: Digest | None = None
 
 
+class SummaryOutline(_Record):
+    sentence: str
+    answers: list[Any] | dict[str, Any]
+    numbers: dict[str, float | int | None] = {}
+    key: str = ""
+
+
+class StatusOutline(_Record):
+    """What a list of runs reads of ``status.json``; the rest is checked by whoever opens the run."""
+
+    format: int
+    run: RunId
+    recipe: str
+    recipe_version: int
+    status: Literal["running", "interrupted", "failed", "ok", "warning", "refused"]
+    done: Count
+    total: Count | None
+    created: str
+    updated: str
+    summary: SummaryOutline | None
+    error: str | None = None
+
+
 class SweepRecord(_Record):
     """``sweep.json``."""
 

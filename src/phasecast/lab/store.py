@@ -32,7 +32,16 @@ from phasecast.lab.files import (
     write_atomically,
     write_json,
 )
-from phasecast.lab.records import FORMAT, ID, SpecRecord, StatusRecord, StoreRecord, check_id, check_record
+from phasecast.lab.records import (
+    FORMAT,
+    ID,
+    SpecRecord,
+    StatusOutline,
+    StatusRecord,
+    StoreRecord,
+    check_id,
+    check_record,
+)
 
 MARKER = "store.json"
 VARIABLE = "PHASECAST_STORE"
@@ -93,7 +102,7 @@ class Store:
                 if not re.fullmatch(ID, entry.name):  # among others what a killed removal left
                     continue
                 try:
-                    statuses.append(RunFolder(Path(entry.path)).read_status())
+                    statuses.append(RunFolder(Path(entry.path)).read_status(StatusOutline))
                 except FileNotFoundError:  # not a run
                     continue
                 except NewerVersion as error:
@@ -151,10 +160,22 @@ class RunFolder:
     def __init__(self, path: Path):
         self.path = path
         self.id = path.name
-        self.results = path / "results.zarr"
-        self.checkpoints = path / "checkpoint"
-        self.figures = path / "figures"
-        self.report = path / "report.html"
+
+    @property
+    def results(self) -> Path:
+        return self.path / "results.zarr"
+
+    @property
+    def checkpoints(self) -> Path:
+        return self.path / "checkpoint"
+
+    @property
+    def figures(self) -> Path:
+        return self.path / "figures"
+
+    @property
+    def report(self) -> Path:
+        return self.path / "report.html"
 
     @property
     def exists(self) -> bool:
@@ -177,8 +198,8 @@ class RunFolder:
         except FileNotFoundError:
             raise StoreError(f"{self.path / 'status.json'} is missing", "remove the run or start it again") from None
 
-    def read_status(self) -> dict[str, Any]:
-        """The content of ``status.json`` as it stands there, if it is sound."""
+    def read_status(self, kind: type[StatusRecord] | type[StatusOutline] = StatusRecord) -> dict[str, Any]:
+        """The content of ``status.json`` as it stands there, if it is sound; a list checks its outline only."""
         path = self.path / "status.json"
         refuse_links(self.path, folder=True)
         content = read_regular(path)
@@ -186,7 +207,7 @@ class RunFolder:
             parsed = parse_json(content)
         except ValueError:
             parsed = None
-        status = check_record(StatusRecord, parsed, path)
+        status = check_record(kind, parsed, path)
         if status["run"] != self.id:
             raise StoreError(f"{path} is that of another run, {status['run']}", "remove the folder")
         if status["status"] in FINISHED:

@@ -17,7 +17,6 @@ from phasecast.online.feature_scaling import (
     rotated_curve,
     rotated_floor,
 )
-from phasecast.online.labelled import LabelledCurve, curve_of
 from phasecast.online.linear import (
     general_curve,
     linear_curve,
@@ -28,6 +27,8 @@ from phasecast.online.linear import (
     stability_limit,
 )
 from phasecast.online.order_parameters import OrderParameters, draw_weights, moment_variance
+from phasecast.online.own_data.labelled import LabelledCurve, curve_of
+from phasecast.online.own_data.loading import load_data, load_labelled
 from phasecast.online.plateau import (
     Plateau,
     equal_escape_time,
@@ -38,7 +39,7 @@ from phasecast.online.plateau import (
     plateaus_of_draws,
 )
 from phasecast.online.plateau_length import PlateauLength, measured_length, plateau_length
-from phasecast.online.sgd import load_data, load_labelled, simulate, simulate_data
+from phasecast.online.sgd import simulate, simulate_data
 from phasecast.online.spectrum import ExponentFit, Spectrum
 
 __all__ = [

@@ -31,8 +31,8 @@ from phasecast.core.precision import float64
 from phasecast.core.results import Status
 from phasecast.core.types import Array
 from phasecast.online.curve_result import Curve, check_alphas
-from phasecast.online.erf_averages import i4_contraction
-from phasecast.online.integrator import Beginning, Control, Integration, begin, integrate
+from phasecast.online.numerics.erf_averages import i4_contraction
+from phasecast.online.numerics.integrator import Beginning, Control, Integration, begin, integrate
 from phasecast.online.order_parameters import OrderParameters
 from phasecast.online.spectrum import Spectrum
 

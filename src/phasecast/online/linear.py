@@ -148,7 +148,7 @@ def gaussian_errors(
     """½E[r²] on fresh Gaussian rows after numbers of steps, for a target with any power per mode and noise.
 
     ``values`` are the N eigenvalues, ``start`` is E[(J − B)²] in each of them. The recursion of :func:`sgd_curve` gains
-    η²/N·λ_k σ²; modes beyond the first ``trained`` rest and act as noise. See :mod:`phasecast.online.labelled`.
+    η²/N·λ_k σ²; modes beyond the first ``trained`` rest and act as noise. See :mod:`~phasecast.online.own_data`.
     """
     inputs = len(values)
     rest = noise + float(values[trained:] @ start[trained:]) / inputs

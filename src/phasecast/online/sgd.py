@@ -12,7 +12,6 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import NamedTuple, TypedDict, Unpack
 
 import jax
@@ -32,7 +31,6 @@ from phasecast.progress import report_step, shows_progress
 
 BLOCK = 32  # examples per block; chosen for speed, any size gives the same steps
 MOST_STEPS = 2**31 - 1  # steps are counted in int32
-MOST_ARRAYS = 2  # in a file: rows, and their labels
 
 
 @dataclass(frozen=True)
@@ -186,51 +184,6 @@ def simulate_data(
             states.append(_first_moments(np.asarray(J), B, spectrum.eigenvalues, None))
         curves.append(_curve(states, counts / inputs, activation))
     return curves
-
-
-def load_data(path: str | Path) -> np.ndarray:
-    """A matrix from a .npy file, or the only array of a .npz file; pickled content is never executed."""
-    arrays = _arrays(Path(path))
-    if len(arrays) != 1:
-        raise BadInput(f"{path} has {len(arrays)} arrays", "keep one in the file")
-    (loaded,) = arrays
-    return loaded.reshape(len(loaded), -1) if loaded.ndim > 2 else loaded
-
-
-def load_labelled(path: str | Path) -> tuple[np.ndarray, np.ndarray]:
-    """Rows (n, d) and labels (n,) from a .npz file with two arrays, in any order and under any names."""
-    arrays = _arrays(Path(path))
-    labels = [one for one in arrays if one.ndim == 1]
-    rows = [one for one in arrays if one.ndim > 1]
-    if len(labels) != 1 or len(rows) != 1 or len(rows[0]) != len(labels[0]):
-        shapes = ", ".join(str(one.shape) for one in arrays)
-        raise BadInput(f"{path} has arrays of shapes {shapes}", "write numpy.savez(file, X=…, y=…), (n, d) and (n,)")
-    return rows[0].reshape(len(rows[0]), -1), labels[0]
-
-
-def _arrays(path: Path) -> list[np.ndarray]:
-    """The arrays of a .npy or .npz file, which must hold real numbers."""
-    if not path.is_file():
-        raise BadInput(f"there is no file {path}", "give a .npy or .npz file")
-    try:
-        loaded = np.load(path, allow_pickle=False)
-    except Exception as error:  # numpy raises many kinds for a file that is not its own
-        words = " ".join(str(error).split())[:200]
-        raise BadInput(f"{path} cannot be read safely as an array ({words})", "write it with numpy.save") from None
-    arrays = [loaded]
-    if isinstance(loaded, np.lib.npyio.NpzFile):
-        with loaded:
-            if len(loaded.files) > MOST_ARRAYS:
-                raise BadInput(f"{path} has {len(loaded.files)} arrays", "keep one in the file, or rows and labels")
-            try:
-                arrays = [loaded[name] for name in loaded.files]
-            except Exception as error:
-                words = " ".join(str(error).split())[:200]
-                raise BadInput(f"{path} has no plain array ({words})", "write it with numpy.savez") from None
-    for one in arrays:
-        if not np.issubdtype(one.dtype, np.number) or np.issubdtype(one.dtype, np.complexfloating):
-            raise BadInput(f"{path} holds {one.dtype}, not numbers", "give a matrix of real numbers")
-    return arrays
 
 
 class _Training(NamedTuple):

@@ -20,11 +20,11 @@ from phasecast.core.types import PyTree
 from phasecast.posterior.model import Model
 from phasecast.progress import Metric, report_step, shows_progress
 from phasecast.sampling.tempering import (
-    Beginning,
     Lengths,
     NutsTuning,
     Observed,
     TemperedRun,
+    WalkStart,
     compiled_start,
     compiled_walk,
     first_tuning,
@@ -225,7 +225,7 @@ def _sample(
     best = [model.truth if model.truth is not None else posterior_mode(model, one, plan.seed) for one in sets]
     best = jax.tree.map(lambda *leaves: np.stack([np.asarray(leaf, dtype=float) for leaf in leaves]), *best)
     run = TemperedRun(plan.kind, plan.chains, plan.swap)
-    start: Beginning = compiled_start()(model, run, keys, best, stacked, betas)
+    start: WalkStart = compiled_start()(model, run, keys, best, stacked, betas)
     walkers = _Walkers(model, run, stacked, betas, start.places)
     schedule = _schedule(plan.lengths)
     if plan.kind == "nuts":

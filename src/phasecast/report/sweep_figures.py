@@ -114,7 +114,7 @@ def by_quantity(tables: Iterable[Sequence[Row]]) -> list[list[Row]]:
     return list(groups.values())
 
 
-def finding(runs: Sequence[SweptRun], varied: Sequence[str], key: str = "") -> str:
+def sweep_finding(runs: Sequence[SweptRun], varied: Sequence[str], key: str = "") -> str:
     """What the sweep shows of its key answer, else the first: how it changes along the axis, or its mean over seeds."""
     axes = SweepAxes.of(varied, runs)
     quantities = by_quantity([run.rows for run in runs])

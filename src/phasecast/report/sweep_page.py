@@ -28,7 +28,7 @@ from phasecast.report.rendering import (
     times,
     value_text,
 )
-from phasecast.report.sweep_figures import SweptRun, across_runs, by_quantity, finding
+from phasecast.report.sweep_figures import SweptRun, across_runs, by_quantity, sweep_finding
 
 
 def write_sweep(identity: str, store: Store, *, allow_code: bool = False) -> Path:
@@ -52,7 +52,7 @@ def write_sweep(identity: str, store: Store, *, allow_code: bool = False) -> Pat
     folder = store.path / FOLDER / facts["sweep"]
     first = known[finished[0].id]
     summaries = [known[run.id]["summary"] or {} for run in finished]
-    change = finding(swept, varied, next((str(one["key"]) for one in summaries if one.get("key")), ""))
+    change = sweep_finding(swept, varied, next((str(one["key"]) for one in summaries if one.get("key")), ""))
     with style():
         figures = save_figures(folder / "figures", {"across-runs": across_runs(swept, varied)})
     page = render(

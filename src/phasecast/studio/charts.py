@@ -20,10 +20,11 @@ if TYPE_CHECKING:
 DARK_INK = "#e4eaf1"  # text and axes on dark pages, as in the reports
 PALETTE = COLOURS[:6]  # without black, which is not seen on dark pages
 DRAWING = threading.Lock()  # matplotlib's settings are those of the process, and every session is a thread
+LONGEST_LABEL = 60  # characters in a legend
 HEIGHT = 240  # pixels of a picture; two of them fit a laptop's screen
 
 
-def picture(lines: Mapping[str, Line], title: str = "") -> alt.Chart | alt.LayerChart:
+def picture(lines: Mapping[str, Line], title: str = "") -> alt.LayerChart | alt.FacetChart:
     """Lines by their labels over a common axis; zoom with the wheel, values where the mouse is.
 
     Names from a store are data here, never field names or expressions of the chart.
@@ -81,8 +82,10 @@ def drawn(make: Callable[[], Figure], name: str, *, dark: bool) -> str:
 
 
 def by_title(lines: Sequence[Line]) -> dict[str, Line]:
-    """Lines of one picture by the name of their column."""
-    return {line.name.replace("_", " "): line for line in lines}
+    """Lines of one picture by what they mean, or by the name of their column."""
+    names = [line.meaning if 0 < len(line.meaning) <= LONGEST_LABEL else line.name.replace("_", " ") for line in lines]
+    distinct = names if len(set(names)) == len(names) else [line.name for line in lines]
+    return dict(zip(distinct, lines, strict=True))
 
 
 def _bars(line: Line) -> np.ndarray:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import html
 import re
 
+from phasecast.progress import printable
+
 LONGEST = 2000  # characters; chosen: the longest sentence of our recipes has a quarter of it
-_UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _PUNCTUATION = re.compile(r"([!-/:-@\[-`{-~])")
 
 
 def plain(text: object, longest: int = LONGEST) -> str:
     """A text without control characters and changes of writing direction, cut where it is too long."""
-    shown = _UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", str(text))
+    shown = printable(str(text))
     return shown if len(shown) <= longest else f"{shown[: longest - 1]}…"
 
 

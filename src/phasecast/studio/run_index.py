@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from phasecast.core.errors import BadInput, NewerVersion, StoreError
 from phasecast.lab.files import parse_json, read_regular
+from phasecast.lab.overview.listed_runs import differing_fields, value_in_words
 from phasecast.lab.records import ID
 from phasecast.lab.store import FINISHED, RunFolder, Store
 from phasecast.lab.sweeps import FOLDER, recall
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
 MOST_SHOWN = 2000  # rows of the table; chosen: the browser receives them in a tenth of a second
 MOST_COLUMNS = 8  # differing fields with a column each; chosen: more do not fit beside the others
 FIRST_LOOK = 0.7  # seconds of reading per look; chosen: with the rest of the page, its reader waits less than two
-UNREADABLE = ("damaged", "newer")  # statuses of runs that this phasecast cannot read
-STATUSES = ("running", "interrupted", "failed", "ok", "warning", "refused", *UNREADABLE)
 
 
 @dataclass(frozen=True)
@@ -53,7 +52,7 @@ class RunRow:
 
 
 @dataclass(frozen=True)
-class RunFilter:
+class RowFilter:
     """Which rows to show; ``text`` is searched in ids, recipes, sentences and settings like ``p=23``.
 
     ``runs`` are those of a sweep; None means all.
@@ -74,7 +73,9 @@ class RunFilter:
             return False
         if not self.text.strip():
             return True
-        whole = " ".join([row.run, row.recipe, row.sentence, *(f"{k}={_words(v)}" for k, v in row.spec.items())])
+        whole = " ".join(
+            [row.run, row.recipe, row.sentence, *(f"{k}={value_in_words(v)}" for k, v in row.spec.items())]
+        )
         return all(word in whole.lower() for word in self.text.lower().split())
 
 
@@ -140,32 +141,21 @@ class RunIndex:
         return RunRow(**{name: status[name] for name in names}, sentence=sentence, spec=spec or _spec_of(folder))
 
 
-def differing_fields(rows: Iterable[RunRow]) -> dict[str, list[str]]:
-    """By recipe, the fields in which its runs differ, in the order of the spec and the seed last."""
-    first: dict[str, Mapping[str, Any]] = {}
-    differing: dict[str, set[str]] = {}
-    for row in rows:
-        known = first.setdefault(row.recipe, row.spec)
-        if known != row.spec:
-            names = {name for name in (*known, *row.spec) if known.get(name) != row.spec.get(name)}
-            differing.setdefault(row.recipe, set()).update(names)
-    ordered = {recipe: [*first[recipe], *sorted(names - set(first[recipe]))] for recipe, names in differing.items()}
-    return {
-        recipe: sorted((name for name in ordered[recipe] if name in names), key=lambda name: name == "seed")
-        for recipe, names in differing.items()
-    }
+def varied_fields(rows: Iterable[RunRow]) -> dict[str, list[str]]:
+    """By recipe, the fields in which its runs differ."""
+    return differing_fields((row.recipe, row.spec) for row in rows)
 
 
 def settings_in_words(row: RunRow, names: Iterable[str]) -> str:
     """Some fields of a run, as ``p=23, lr=0.001``."""
-    return ", ".join(f"{name}={_words(row.spec[name])}" for name in names if name in row.spec)
+    return ", ".join(f"{name}={value_in_words(row.spec[name])}" for name in names if name in row.spec)
 
 
 def table_of(rows: Sequence[RunRow]) -> pd.DataFrame:
     """The newest rows as a table: one column per differing field if all have one recipe, else all in one column."""
     import pandas as pd
 
-    differing = differing_fields(rows)
+    differing = varied_fields(rows)
     shown = rows[:MOST_SHOWN]
     columns: dict[str, list[Any]] = {
         "run": [plain(row.run, 100) for row in shown],
@@ -215,7 +205,7 @@ def sweeps_of(store: Store, rows: Iterable[RunRow]) -> list[SweepRow]:
 
 def labels_of(rows: Sequence[RunRow]) -> list[str]:
     """A short name for each of several runs: the fields in which they differ, else the end of the id; all distinct."""
-    differing = differing_fields(rows)
+    differing = varied_fields(rows)
     labels = []
     for row in rows:
         words = settings_in_words(row, differing.get(row.recipe, ())) or row.run.rpartition("-")[2]
@@ -237,10 +227,4 @@ def _column(values: list[Any]) -> list[Any]:
     """Numbers stay numbers, so that a click on the head sorts them; everything else becomes text."""
     if all(isinstance(value, int | float) and not isinstance(value, bool) for value in values):
         return [float(value) if abs(value) > 2**53 else value for value in values]
-    return [plain(_words(value), 80) for value in values]
-
-
-def _words(value: object) -> str:
-    if isinstance(value, list | tuple):
-        return f"[{', '.join(map(_words, value))}]"
-    return "null" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+    return [plain(value_in_words(value), 80) for value in values]

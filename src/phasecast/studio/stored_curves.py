@@ -12,7 +12,7 @@ import itertools
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +33,7 @@ AXES = ("step", "alpha", "n", "delta", "time", "epoch")  # columns to draw other
 
 @dataclass(frozen=True)
 class Line:
-    """One column over another, ready to draw. ``error`` are bars, empty if there are none."""
+    """One column over another, ready to draw. ``error`` are bars, empty if there are none; ``meaning`` is in words."""
 
     table: str
     name: str
@@ -41,6 +41,7 @@ class Line:
     x: np.ndarray
     y: np.ndarray
     error: np.ndarray = field(default_factory=lambda: np.empty(0))
+    meaning: str = ""
 
     @property
     def title(self) -> str:
@@ -96,7 +97,8 @@ class CurveReader:
             if rows.size and column.size < counted + rows.size:
                 column = np.concatenate([column[:counted], rows]) if column.size >= counted else column
             columns[name] = column
-        yield from _lines(table, columns)
+        for line in _lines(table, columns):
+            yield replace(line, meaning=_meaning(place / line.name))
 
     def _column(self, path: Path) -> np.ndarray | None:
         """The rows of a one-dimensional array of numbers that are on disk; None if it is something else."""
@@ -148,13 +150,13 @@ def thinned(line: Line, most: int = MOST_POINTS) -> Line:
     x, y = line.x[finite], line.y[finite]
     error = line.error[finite] if line.error.size else line.error
     if y.size <= most:
-        return Line(line.table, line.name, line.axis, x, y, error)
+        return replace(line, x=x, y=y, error=error)
     edges = np.linspace(0, y.size, most // 2 + 1).astype(int)
     ends = {0, y.size - 1}
     for low, high in itertools.pairwise(edges):
         ends |= {low + int(np.argmin(y[low:high])), low + int(np.argmax(y[low:high]))}
     kept = np.array(sorted(ends))
-    return Line(line.table, line.name, line.axis, x[kept], y[kept], error[kept] if error.size else error)
+    return replace(line, x=x[kept], y=y[kept], error=error[kept] if error.size else error)
 
 
 def panels(lines: Sequence[Line]) -> dict[str, list[Line]]:
@@ -202,6 +204,13 @@ def _description(path: Path) -> tuple[np.dtype, int, tuple[str, ...], int] | Non
         if simple and bounded and kind.kind in "fiub" and path.name not in named:
             return kind.newbyteorder("<"), per_chunk, codecs, total
     return None
+
+
+def _meaning(path: Path) -> str:
+    """What the recipe says that a column is."""
+    with contextlib.suppress(OSError, StoreError, ValueError, KeyError, TypeError, AttributeError):
+        return str(parse_json(read_regular(path / "zarr.json"))["attributes"].get("long_name", ""))
+    return ""
 
 
 def _chunk(path: Path, kind: np.dtype, per_chunk: int, codecs: tuple[str, ...]) -> np.ndarray | None:

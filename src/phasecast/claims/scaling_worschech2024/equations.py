@@ -13,7 +13,7 @@ from phasecast.core.claim import Finding
 from phasecast.core.policy import Policy, rule
 from phasecast.core.precision import float64
 from phasecast.online.dynamics import overlap_rates, solve
-from phasecast.online.erf_averages import i4
+from phasecast.online.numerics.erf_averages import i4
 from phasecast.online.order_parameters import OrderParameters, moment_variance
 from phasecast.online.spectrum import Spectrum
 

@@ -19,7 +19,8 @@ from phasecast.core.statistics import standard_error
 from phasecast.online.dynamics import solve
 from phasecast.online.linear import small_rate_curve
 from phasecast.online.order_parameters import OrderParameters
-from phasecast.online.sgd import load_data, simulate_data
+from phasecast.online.own_data.loading import load_data
+from phasecast.online.sgd import simulate_data
 from phasecast.online.spectrum import Spectrum
 
 Judge = Callable[[Answers], Finding]

@@ -79,6 +79,12 @@ class EscapeClock:
         setting, face = self.setting, self.face
         height = setting.at.eps
         common = {"quantity": "escape", "coverage": coverage, "tier": TIER}
+        if setting.directions > 1:
+            return Forecast.refused(
+                f"differences grow in {setting.directions} directions at different rates, and the clock holds too few "
+                "outcomes then; use two teachers, or solve the equations from here (phasecast.online.solve)",
+                **common,
+            )
         if face is None:
             longest = POLICY.lengths[-1] * setting.tau
             reason = f"the equations do not leave the plateau within α = {longest:.4g}; use students that differ more"
@@ -125,6 +131,8 @@ class _Setting:
     tau: float
     projection: np.ndarray
     """(M, M): keeps the growing part of a row of differences."""
+    directions: int
+    """In how many directions differences grow: one less than the teachers."""
 
     @classmethod
     def of(cls, start: OrderParameters, spectrum: Spectrum, lr: float, inputs: int) -> _Setting:
@@ -135,7 +143,8 @@ class _Setting:
         if not grows.any():
             raise BadInput("nothing grows on this plateau", "use teachers that differ")
         projection = np.real((vectors * grows) @ np.linalg.inv(vectors))
-        return cls(T1, T2, T3, lr, inputs, students, at, float(1 / escape_rates(T1, T2, lr, students)[0]), projection)
+        tau = float(1 / escape_rates(T1, T2, lr, students)[0])
+        return cls(T1, T2, T3, lr, inputs, students, at, tau, projection, int(grows.sum()))
 
     def growing(self, apart: np.ndarray) -> np.ndarray:
         """The growing part of differences (…, K, M)."""

@@ -492,8 +492,4 @@ def _is_numeric(leaf: object) -> bool:
     kind = getattr(leaf, "dtype", None)
     if kind is None:
         return isinstance(leaf, bool | int | float | complex)
-    return (
-        jnp.issubdtype(kind, jnp.number)
-        or jnp.issubdtype(kind, jnp.bool_)
-        or jax.dtypes.issubdtype(kind, jax.dtypes.prng_key)
-    )
+    return any(jnp.issubdtype(kind, known) for known in (jnp.number, jnp.bool_, jax.dtypes.prng_key))

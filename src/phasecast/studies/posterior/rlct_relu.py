@@ -242,5 +242,5 @@ RECIPE = Recipe(
     layout=layout,
     conclude=conclude,
     figures=figures,
-    tiny={"true_units": (3,), "hidden": 3, "n": 200, "datasets": 2, "chains": 2, "draws": 400, "warmup": 50},
+    tiny={"true_units": (3,), "hidden": 3, "n": 40, "datasets": 2, "chains": 2, "draws": 200, "warmup": 20},
 )

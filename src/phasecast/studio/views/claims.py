@@ -30,7 +30,7 @@ def page() -> None:
         parts.sentence("No claim matches these filters.")
         return
     counts = Counter(str(claim.verdict) for claim in chosen)
-    parts.sentence(f"{len(chosen)} claims: " + ", ".join(f"{n} {word}" for word, n in counts.most_common()) + ".")
+    parts.sentence(f"{len(chosen)} claims: " + ", ".join(f"{word} {n}" for word, n in counts.most_common()) + ".")
     event = st.dataframe(
         pd.DataFrame(claim_rows(chosen)),
         key=TABLE,

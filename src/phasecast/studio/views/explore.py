@@ -190,7 +190,7 @@ def basins() -> None:
         if found.status is not Status.REFUSED:
             winners = found.diagnostics["winners"]
             remark = f"below it basin {winners[-2]} has the smaller free energy, above it basin {winners[-1]}"
-            parts.number("critical sample size n", f"{float(found.estimate):.4g}", remark)
+            parts.number("critical sample size n", f"{float(np.asarray(found.estimate)):.4g}", remark)
         parts.svg(drawn(lambda: competing_basins(given["a"], given["b"]), "basins", dark=parts.is_dark()))
         if found.status is Status.REFUSED:
             parts.remarks(found.reasons)
@@ -198,16 +198,15 @@ def basins() -> None:
 
 def _facts(found: Measurement) -> dict[str, Any]:
     """What a page shows of a result besides its figure."""
-    refused = found.status is Status.REFUSED
-    scalar = np.ndim(np.asarray(found.estimate)) == 0
+    estimate, error = np.asarray(found.estimate), np.asarray(found.error)
+    refused, scalar = found.status is Status.REFUSED, estimate.ndim == 0
     return {
         "status": str(found.status),
         "reasons": [str(reason) for reason in found.reasons],
         "table": str(found),
-        "headline": ("—" if refused or not scalar or not math.isfinite(float(found.estimate))
-                     else f"{float(found.estimate):.5g}"),
-        "error": f"± {float(found.error):.1g} ({found.error_kind})" if scalar and not refused else "",
-    }  # fmt: skip
+        "headline": f"{float(estimate):.5g}" if scalar and not refused and math.isfinite(float(estimate)) else "—",
+        "error": f"± {float(error):.1g} ({found.error_kind})" if scalar and not refused else "",
+    }
 
 
 def _show(facts: dict[str, Any]) -> None:

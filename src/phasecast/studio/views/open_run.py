@@ -35,7 +35,7 @@ def page() -> None:
         if not folder.exists:
             st.fragment(_before_the_first_status, run_every=1.0)(run)
             return
-        live = folder.status()["status"] == "running"
+        live = _is_live(run, folder.status())
         st.fragment(_head, run_every=parts.REFRESH if live else None)(run, live)
         _details(run)
 
@@ -71,19 +71,28 @@ def _head(run: str, live: bool) -> None:
     """What changes while a run computes; the whole page is drawn again when it ends."""
     folder = parts.store().folder(run)
     status = folder.status()
-    if live and status["status"] != "running":
+    if live and not _is_live(run, status):
         st.rerun()
-    parts.title(run, status["status"])
+    starting = live and status["status"] != "running"
+    parts.title(run, "starting" if starting else status["status"])
     _facts(status)
     if summary := status.get("summary"):
         parts.sentence(summary.get("sentence", ""))
-    elif status.get("error"):
+    elif status.get("error") and not starting:
         parts.problem(status["error"])
     else:
         _forecast(folder)
-    _buttons(run, status)
+    if not starting:
+        _buttons(run, status)
     if status["status"] not in FINISHED:
         _curves(run)
+
+
+def _is_live(run: str, status: dict[str, Any]) -> bool:
+    """Whether the run computes, or is about to: the process that resumes it needs a moment to start."""
+    if status["status"] == "running":
+        return True
+    return parts.is_expected(run, status["attempts"]) and not processes.has_ended(run)
 
 
 def _facts(status: dict[str, Any]) -> None:
@@ -113,7 +122,7 @@ def _buttons(run: str, status: dict[str, Any]) -> None:
             st.toast("The run writes a checkpoint and stops.")
         if word in ("interrupted", "failed") and bar.button("Resume", icon=":material/play_arrow:", type="primary"):
             processes.resume_run(run, store, allow_code=parts.allow_code())
-            st.session_state["resumed"] = run
+            parts.expect_attempt(run, status["attempts"] + 1)
             st.rerun()
         if word in FINISHED:
             _report(bar, run, store)
@@ -169,22 +178,15 @@ def _answers(run: str) -> None:
 def _answer_rows(run: str, path: str, allow_code: bool, print_of: str) -> tuple[list[dict[str, str]], str]:
     """The answers as a table; those in ``status.json`` where the recipe cannot be had."""
     from phasecast.lab.forecasts.archive import kept
+    from phasecast.lab.overview.stored_answers import stored_rows
     from phasecast.report.forecasts import beside_forecasts
 
     loaded = Run(run, Store(path), allow_code=allow_code)
+    note = ""
     try:
         rows = beside_forecasts(loaded.conclusion().rows(), kept(loaded.folder))
     except PhasecastError as error:
-        stored = loaded.summary.get("answers") or []
-        listed = stored if isinstance(stored, list) else [{"label": name, **one} for name, one in stored.items()]
-        table = [
-            {
-                "quantity": plain(one.get("label", one.get("id", "")), 120),
-                "stored": plain(json.dumps(one, ensure_ascii=False), 600),
-            }
-            for one in listed
-        ]
-        return table, f"Shown as stored: {error}"
+        rows, note = stored_rows(loaded.summary), f"Shown as stored: {error}"
     table = [
         {
             "quantity": plain(row.name, 160),
@@ -196,7 +198,7 @@ def _answer_rows(run: str, path: str, allow_code: bool, print_of: str) -> tuple[
         }
         for row in rows
     ]
-    return table, ""
+    return table, note
 
 
 def _figures(run: str) -> None:

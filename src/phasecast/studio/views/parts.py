@@ -136,6 +136,16 @@ def open_in_page(run: str) -> None:
     )
 
 
+def expect_attempt(run: str, number: int) -> None:
+    """Remember that a process was started which will make this attempt at a run."""
+    st.session_state["expected"] = (run, number)
+
+
+def is_expected(run: str, attempts: int) -> bool:
+    """Whether such a process has not written its first status yet."""
+    return st.session_state.get("expected") == (run, attempts + 1)
+
+
 def _mark(word: str) -> str:
     if not word:
         return ""

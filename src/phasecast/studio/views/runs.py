@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 import streamlit as st
 
+from phasecast.lab.overview.listed_runs import STATUSES
 from phasecast.studio.charts import picture
 from phasecast.studio.inert import for_markdown
-from phasecast.studio.run_index import MOST_SHOWN, STATUSES, RunFilter, RunRow, labels_of, sweeps_of, table_of
+from phasecast.studio.run_index import MOST_SHOWN, RowFilter, RunRow, labels_of, sweeps_of, table_of
 from phasecast.studio.stored_curves import Line
 from phasecast.studio.views import parts
 
@@ -40,7 +41,7 @@ def _nothing_yet() -> None:
         st.switch_page(st.Page(start.page, title="Start a run", url_path="start"))
 
 
-def _filters(rows: Sequence[RunRow]) -> RunFilter:
+def _filters(rows: Sequence[RunRow]) -> RowFilter:
     left, middle, right = st.columns([2, 2, 2])
     words = left.text_input("Search", placeholder="text or p=23", help="every word must be in the run: its id, "
                             "recipe, settings such as p=23, or conclusion")  # fmt: skip
@@ -51,10 +52,10 @@ def _filters(rows: Sequence[RunRow]) -> RunFilter:
         labels = {sweep.label: sweep for sweep in sweeps}
         label = st.selectbox("Sweep", list(labels), index=None, placeholder="runs of all sweeps, and others")
         runs = frozenset(labels[label].runs) if label else None
-    return RunFilter(recipes, statuses, words, runs)
+    return RowFilter(recipes, statuses, words, runs)
 
 
-def _table(chosen: RunFilter) -> None:
+def _table(chosen: RowFilter) -> None:
     """The rows that the filters keep; their order stays while some are selected, since a selection counts rows."""
     rows, unread = parts.index().look()
     kept = [row for row in rows if chosen.keeps(row)]
@@ -120,7 +121,7 @@ def overlay(rows: Sequence[RunRow]) -> None:
         parts.text("None of these runs has logged a curve.")
         return
     first = next((t for name in PREFERRED for t in titles if t.endswith(f"/{name}")), titles[0])
-    title = st.selectbox("Quantity", titles, index=titles.index(first))
+    title = st.selectbox("Quantity", titles, index=titles.index(first)) or first
     shown: dict[str, Line] = {label: lines[title] for label, lines in curves.items() if title in lines}
     st.altair_chart(picture(shown, title), width="stretch")
     if len(shown) < len(curves):

@@ -100,9 +100,11 @@ def _start(recipe: Recipe, fields: list[FormField], values: dict[str, Any]) -> N
         return
     store = parts.store()
     folder = store.folder(run)
-    if not folder.exists or folder.status()["status"] in ("interrupted", "failed"):
+    status = folder.status() if folder.exists else None
+    if status is None or status["status"] in ("interrupted", "failed"):
         try:
             processes.start_run(recipe.name, words, run, store)
+            parts.expect_attempt(run, status["attempts"] + 1 if status else 1)
         except BadInput as error:
             parts.problem(error)
             return

@@ -19,13 +19,19 @@ import numpy as np
 
 from phasecast.core.types import Array
 
-STAGES = 7
+STAGES = 7  # of the pair; the last is the first of the next step
 A = np.zeros((STAGES, STAGES))
-A[1, :1] = 0.161
-A[2, :2] = -0.008480655492356989, 0.335480655492357
-A[3, :3] = 2.8971530571054935, -6.359448489975075, 4.3622954328695815
-A[4, :4] = 5.325864828439257, -11.748883564062828, 7.4955393428898365, -0.09249506636175525
-A[5, :5] = 5.86145544294642, -12.92096931784711, 8.159367898576159, -0.071584973281401, -0.028269050394068383
+A[1, :1] = 0.161  # Tsitouras 2011
+A[2, :2] = -0.008480655492356989, 0.335480655492357  # Tsitouras 2011
+A[3, :3] = 2.8971530571054935, -6.359448489975075, 4.3622954328695815  # Tsitouras 2011
+A[4, :4] = 5.325864828439257, -11.748883564062828, 7.4955393428898365, -0.09249506636175525  # Tsitouras 2011
+A[5, :5] = (
+    5.86145544294642,
+    -12.92096931784711,
+    8.159367898576159,
+    -0.071584973281401,
+    -0.028269050394068383,
+)  # Tsitouras 2011
 A[6, :6] = (
     0.09646076681806523, 0.01, 0.4798896504144996, 1.379008574103742, -3.290069515436081, 2.324710524099774,
 )  # fmt: skip
@@ -48,7 +54,7 @@ INTERPOLATION = np.array([
 ])  # fmt: skip
 """Within a step y(t + θh) = y + h Σ_i k_i Σ_p INTERPOLATION_ip θ^p, p from 1, of fourth order (Tsitouras 2011)."""
 
-ORDER = 5
+ORDER = 5  # of the formula that is used; the embedded one has 4
 SAFETY, SMALLEST_FACTOR, LARGEST_FACTOR = 0.9, 0.2, 10.0
 """Of the step control; the usual choices (Hairer, Nørsett & Wanner, section II.4)."""
 FIRST_STEP = 0.01  # of α; as in diffrax, and corrected by the step control at once

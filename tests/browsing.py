@@ -1,4 +1,4 @@
-"""A studio and a browser for the tests in this folder: a real Chromium, and a guard that watches every page.
+"""A studio and a browser for the tests in ``browser/``: a real Chromium, and a guard that watches every page.
 
 The guard fails a test whose page reports an error on its console, fails in a script, shows an exception, or asks
 anything of another host.
@@ -18,11 +18,9 @@ from pathlib import Path
 
 import pytest
 
-from conftest import python_path
-from running import browser, missing_for_browser_tests
+from running import browser
 
-collect_ignore_glob = ["test_*.py"] if missing_for_browser_tests() else []
-
+HERE = Path(__file__).parent
 FLAGS = (
     "--headless",
     "--no-sandbox",
@@ -72,7 +70,7 @@ class Studio:
         self.store, self.origin = store, f"http://127.0.0.1:{self.port}"
         self.process = subprocess.Popen(
             [sys.executable, "-m", "phasecast.cli", "studio", "--store", store, "--port", str(self.port), *words],
-            env={**os.environ, "PYTHONPATH": python_path()},
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [str(HERE), os.environ.get("PYTHONPATH")]))},
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             start_new_session=True,
