@@ -52,8 +52,8 @@ def link_to_changes(app: Sphinx, page: str, source: list[str]) -> None:
 def reference_page(package: str) -> Iterator[str]:
     """Every public name of a package with its types, formula and source, as its docstring has them."""
     yield from _heading(package, "=")
-    yield from (PACKAGES[package], "", f".. automodule:: {package}", "")
-    for name, value in members(package).items():
+    yield from (f".. automodule:: {package}", "")
+    for name, value in sorted(members(package).items(), key=lambda item: (inspect.isclass(item[1]), item[0])):
         path = f"{package}.{name}"
         if inspect.isclass(value):
             yield from (f".. {'autoexception' if issubclass(value, BaseException) else 'autoclass'}:: {path}",)
