@@ -216,5 +216,7 @@ def _jacobians(teachers: int, spectrum: Spectrum) -> tuple[np.ndarray, np.ndarra
         return np.concatenate([np.asarray(part)[:, i, j] for part, (i, j) in itertools.product((dR, dQ), places)])
 
     steps = 1j * IMAGINARY_STEP * np.eye(2 * len(shapes) * modes)
-    first, both = (np.stack([np.imag(rates(step, order)) for step in steps], axis=1) / IMAGINARY_STEP for order in (1, 2))
+    first, both = (
+        np.stack([np.imag(rates(step, order)) for step in steps], axis=1) / IMAGINARY_STEP for order in (1, 2)
+    )
     return first, both - first

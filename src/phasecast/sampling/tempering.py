@@ -265,7 +265,7 @@ def _nuts_move(model: TemperedModel, summary: PyTree, betas: jax.Array, sizes: A
 
     kernel = blackjax.nuts.build_kernel()
 
-    def one(key: Key, place: PyTree, beta: jax.Array, size: jax.Array, mass: jax.Array) -> tuple[PyTree, Any]:
+    def one(key: Key, place: PyTree, beta: jax.Array, size: Array, mass: Array) -> tuple[PyTree, Any]:
         target = tempered_log_density(model, summary, beta)
         state, info = kernel(key, blackjax.nuts.init(place, target), target, size, mass)
         return state.position, (info.acceptance_rate, info.is_divergent)

@@ -138,8 +138,8 @@ def integrate(
             parts = observe(now.y + jnp.einsum("si,isn->sn", weights, stages))
             new = due(seen)
             kept = tuple(
-                jnp.asarray(whole).at[lanes, at].set(jnp.where(new.reshape(-1, *[1] * (part.ndim - 1)), part, whole[lanes, at]))
-                for whole, part in zip(observed, parts, strict=True)
+                whole.at[lanes, at].set(jnp.where(new.reshape(-1, *[1] * (part.ndim - 1)), part, whole[lanes, at]))
+                for whole, part in zip(map(jnp.asarray, observed), parts, strict=True)
             )
             return seen + new, kept
 

@@ -148,9 +148,13 @@ class TorchBackend:
         if (self.rows or 1) * self.model_size <= QUICK_WORK:
             _check_finite(self.loss_at_centre)
 
-    @cached_property
+    @property
     def loss_at_centre(self) -> float:
         """L(w*) over all rows; those of a table of batches add up to it, and need not be evaluated again."""
+        return self._loss_at_centre
+
+    @cached_property
+    def _loss_at_centre(self) -> float:
         value = self._gradients.at(self._centre) if self._batch is None or not self._table_adds_up else self._table_mean
         _check_finite(value)
         return value
