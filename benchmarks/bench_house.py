@@ -17,7 +17,8 @@ from pathlib import Path
 SOURCE = Path(__file__).parents[1] / "src" / "phasecast"
 MOST_PARAMETERS = 8
 REASON = "wide signature:"  # the comment that explains a longer list of parameters, in the lines of the signature
-PROTOCOL_NAMES = ("cli", "studies")  # every command module has its command, every recipe its work, layout, conclude
+PROTOCOL_NAMES = ("cli", "studies", "views")
+"""Every command module has its command, every recipe its work, layout, conclude, every view of the studio its page."""
 
 
 def modules() -> dict[Path, ast.Module]:
@@ -123,7 +124,7 @@ def repeated_names(trees: dict[Path, ast.Module]) -> list[str]:
     homes: dict[str, dict[str, None]] = defaultdict(dict)  # overloads of one function are one
     for path, tree in trees.items():
         inside = path.relative_to(SOURCE)
-        if inside.parts[0] in PROTOCOL_NAMES:
+        if set(PROTOCOL_NAMES) & set(inside.parts[:2]):
             continue
         for node in tree.body:
             if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_"):

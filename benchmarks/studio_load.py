@@ -28,7 +28,7 @@ from phasecast.lab.store import run_id
 from phasecast.studio.charts import by_title, picture
 from phasecast.studio.run_index import RunIndex, table_of
 from phasecast.studio.server import environment, server_command
-from phasecast.studio.stored_curves import CurveReader, panels
+from phasecast.studio.stored_curves import CurveReader, panels_of
 
 COLUMNS = ("train_loss", "validation_loss", "train_accuracy", "validation_accuracy")
 WORDS = ("ok", "ok", "warning", "refused", "interrupted")
@@ -159,7 +159,7 @@ def without_server(store: Store, long_log: str) -> None:
     for look in ("first", "second"):
         began, cpu = time.perf_counter(), time.process_time()
         lines = reader.lines(store.folder(long_log))
-        for title, group in panels(lines).items():
+        for title, group in panels_of(lines).items():
             picture(by_title(group), title).to_dict()
         seconds = f"{time.perf_counter() - began:.2f} s, CPU {time.process_time() - cpu:.2f} s"
         print(f"{lines[0].y.size} rows × {len(lines)}, {look} look   {seconds}   (goal 1)")

@@ -20,9 +20,9 @@ from phasecast.lab import Store, find_recipe, run
 from phasecast.lab.recipe import shipped
 from phasecast.studio import closed_forms, processes, server
 from phasecast.studio.forms import assignments, form_of, initial_values, spec_of
-from phasecast.studio.inert import for_html, for_markdown, plain
+from phasecast.studio.inert import for_html, for_markdown, inert_text
 from phasecast.studio.run_index import RowFilter, RunIndex, RunRow, labels_of, sweeps_of, table_of, varied_fields
-from phasecast.studio.stored_curves import CurveReader, Line, is_logarithmic, panels, thinned
+from phasecast.studio.stored_curves import CurveReader, StoredLine, is_logarithmic, panels_of, thinned
 
 pytestmark = pytest.mark.bare
 RECIPES = sorted(set(shipped()) - {"claim-check"})
@@ -69,7 +69,7 @@ def test_code_in_a_form_is_refused_without_leave():
 
 @given(st.text(max_size=200))
 def test_text_from_elsewhere_has_no_markup_and_no_control_characters(text):
-    assert not set(plain(text)) & {chr(code) for code in (*range(9), 27, 127, 155, 0x202E)}
+    assert not set(inert_text(text)) & {chr(code) for code in (*range(9), 27, 127, 155, 0x202E)}
     assert not {"<", ">", '"'} & set(for_html(text))
     marked = for_markdown(text)
     assert all(
@@ -78,7 +78,7 @@ def test_text_from_elsewhere_has_no_markup_and_no_control_characters(text):
 
 
 def test_long_text_ends():
-    assert len(plain("a" * 10**6)) <= 2000
+    assert len(inert_text("a" * 10**6)) <= 2000
 
 
 @pytest.fixture(scope="module")
@@ -196,7 +196,7 @@ def test_a_thinned_line_keeps_its_spikes_and_its_ends():
     y = np.zeros(100_000)
     y[54_321], y[77_777] = 5.0, -3.0
     y[100] = np.nan
-    line = thinned(Line("t", "y", "step", np.arange(100_000.0), y), 2000)
+    line = thinned(StoredLine("t", "y", "step", np.arange(100_000.0), y), 2000)
     assert line.y.size <= 2002
     assert (line.y.max(), line.y.min()) == (5.0, -3.0)
     assert (line.x[0], line.x[-1]) == (0, 99_999)
@@ -205,8 +205,8 @@ def test_a_thinned_line_keeps_its_spikes_and_its_ends():
 def test_lines_with_one_ending_share_a_picture_and_losses_a_logarithmic_axis():
     x = np.arange(3.0)
     logged = {"train_loss": [1.0, 1e-3, 1e-4], "validation_loss": [1.0, 0.1, 0.1], "k_eff": [1.0, 2.0, 3.0]}
-    lines = [Line("curves", name, "step", x, np.array(y)) for name, y in logged.items()]
-    shown = panels(lines)
+    lines = [StoredLine("curves", name, "step", x, np.array(y)) for name, y in logged.items()]
+    shown = panels_of(lines)
     assert {title: len(group) for title, group in shown.items()} == {"curves: loss": 2, "curves: k eff": 1}
     assert is_logarithmic(shown["curves: loss"])
     assert not is_logarithmic(shown["curves: k eff"])

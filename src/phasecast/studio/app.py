@@ -25,7 +25,7 @@ def main() -> None:
         ],
         "Explore": [
             st.Page(explore.learning_curve, title="Learning curve", icon=":material/trending_down:", url_path="curve"),
-            st.Page(explore.threshold, title="Threshold", icon=":material/speed:", url_path="threshold"),
+            st.Page(explore.threshold_page, title="Threshold", icon=":material/speed:", url_path="threshold"),
             st.Page(
                 explore.coefficient, title="Exact coefficients", icon=":material/function:", url_path="coefficient"
             ),

@@ -10,8 +10,8 @@ import numpy as np
 
 from phasecast.figures.drawing import COLOURS
 from phasecast.figures.style import INK, style, to_svg
-from phasecast.studio.inert import plain
-from phasecast.studio.stored_curves import Line, is_logarithmic, thinned
+from phasecast.studio.inert import inert_text
+from phasecast.studio.stored_curves import StoredLine, is_logarithmic, thinned
 
 if TYPE_CHECKING:
     import altair as alt
@@ -24,7 +24,7 @@ LONGEST_LABEL = 60  # characters in a legend
 HEIGHT = 240  # pixels of a picture; two of them fit a laptop's screen
 
 
-def picture(lines: Mapping[str, Line], title: str = "") -> alt.LayerChart | alt.FacetChart:
+def picture(lines: Mapping[str, StoredLine], title: str = "") -> alt.LayerChart | alt.FacetChart:
     """Lines by their labels over a common axis; zoom with the wheel, values where the mouse is.
 
     Names from a store are data here, never field names or expressions of the chart.
@@ -32,7 +32,7 @@ def picture(lines: Mapping[str, Line], title: str = "") -> alt.LayerChart | alt.
     import altair as alt
     import pandas as pd
 
-    shown = {plain(label, 80): thinned(line) for label, line in lines.items()}
+    shown = {inert_text(label, 80): thinned(line) for label, line in lines.items()}
     rows = pd.concat(
         [
             pd.DataFrame(
@@ -45,8 +45,8 @@ def picture(lines: Mapping[str, Line], title: str = "") -> alt.LayerChart | alt.
     every = list(shown.values())
     logarithmic = is_logarithmic(every)
     scale = alt.Scale(type="log") if logarithmic else alt.Scale(zero=False)
-    over = plain(every[0].axis, 40) if every else ""
-    base = alt.Chart(rows, title=alt.TitleParams(plain(title, 120), anchor="start", fontSize=13)).encode(
+    over = inert_text(every[0].axis, 40) if every else ""
+    base = alt.Chart(rows, title=alt.TitleParams(inert_text(title, 120), anchor="start", fontSize=13)).encode(
         x=alt.X("x:Q", title=over, axis=alt.Axis(grid=False)),
         color=alt.Color(
             "line:N",
@@ -75,18 +75,18 @@ def svg_of(figure: Figure, name: str, *, dark: bool) -> str:
     return svg.replace(INK, DARK_INK) if dark else svg
 
 
-def drawn(make: Callable[[], Figure], name: str, *, dark: bool) -> str:
+def drawn_svg(make: Callable[[], Figure], name: str, *, dark: bool) -> str:
     """What ``make`` draws, in our style, as SVG."""
     with DRAWING, style():
         return svg_of(make(), name, dark=dark)
 
 
-def by_title(lines: Sequence[Line]) -> dict[str, Line]:
+def by_title(lines: Sequence[StoredLine]) -> dict[str, StoredLine]:
     """Lines of one picture by what they mean, or by the name of their column."""
     names = [line.meaning if 0 < len(line.meaning) <= LONGEST_LABEL else line.name.replace("_", " ") for line in lines]
     distinct = names if len(set(names)) == len(names) else [line.name for line in lines]
     return dict(zip(distinct, lines, strict=True))
 
 
-def _bars(line: Line) -> np.ndarray:
+def _bars(line: StoredLine) -> np.ndarray:
     return np.nan_to_num(line.error) if line.error.size else np.zeros(line.y.size)

@@ -9,7 +9,7 @@ from phasecast import claims
 from phasecast.claims.verification import run_of
 from phasecast.core.claim import Claim
 from phasecast.lab.store import Store
-from phasecast.studio.inert import plain
+from phasecast.studio.inert import inert_text
 
 
 def papers() -> dict[str, str]:
@@ -40,8 +40,8 @@ def claim_rows(chosen: Sequence[Claim]) -> list[dict[str, str | bool]]:
         {
             "claim": claim.id,
             "verdict": str(claim.verdict),
-            "statement": plain(claim.statement, 400),
-            "why": plain(claim.why, 400),
+            "statement": inert_text(claim.statement, 400),
+            "why": inert_text(claim.why, 400),
             "counterexample": bool(claim.counterexample),
         }
         for claim in chosen

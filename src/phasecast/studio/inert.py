@@ -11,7 +11,7 @@ LONGEST = 2000  # characters; chosen: the longest sentence of our recipes has a 
 _PUNCTUATION = re.compile(r"([!-/:-@\[-`{-~])")
 
 
-def plain(text: object, longest: int = LONGEST) -> str:
+def inert_text(text: object, longest: int = LONGEST) -> str:
     """A text without control characters and changes of writing direction, cut where it is too long."""
     shown = printable(str(text))
     return shown if len(shown) <= longest else f"{shown[: longest - 1]}…"
@@ -19,9 +19,9 @@ def plain(text: object, longest: int = LONGEST) -> str:
 
 def for_html(text: object, longest: int = LONGEST) -> str:
     """A text inside HTML."""
-    return html.escape(plain(text, longest), quote=True)
+    return html.escape(inert_text(text, longest), quote=True)
 
 
 def for_markdown(text: object, longest: int = LONGEST) -> str:
     """A text inside Markdown, such as the label of a widget: every punctuation mark stands for itself."""
-    return _PUNCTUATION.sub(r"\\\1", " ".join(plain(text, longest).split()))
+    return _PUNCTUATION.sub(r"\\\1", " ".join(inert_text(text, longest).split()))

@@ -21,7 +21,7 @@ from phasecast.lab.overview.listed_runs import differing_fields, value_in_words
 from phasecast.lab.records import ID
 from phasecast.lab.store import FINISHED, RunFolder, Store
 from phasecast.lab.sweeps import FOLDER, recall
-from phasecast.studio.inert import plain
+from phasecast.studio.inert import inert_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -158,19 +158,19 @@ def table_of(rows: Sequence[RunRow]) -> pd.DataFrame:
     differing = varied_fields(rows)
     shown = rows[:MOST_SHOWN]
     columns: dict[str, list[Any]] = {
-        "run": [plain(row.run, 100) for row in shown],
-        "recipe": [plain(row.recipe, 60) for row in shown],
+        "run": [inert_text(row.run, 100) for row in shown],
+        "recipe": [inert_text(row.recipe, 60) for row in shown],
         "status": [row.status for row in shown],
         "done": [row.share for row in shown],
     }
     if len({row.recipe for row in rows}) == 1:
         recipe = rows[0].recipe
         for name in differing.get(recipe, [])[:MOST_COLUMNS]:
-            columns[plain(name, 40)] = _column([row.spec.get(name) for row in shown])
+            columns[inert_text(name, 40)] = _column([row.spec.get(name) for row in shown])
     else:
-        columns["settings"] = [plain(settings_in_words(row, differing.get(row.recipe, ())), 200) for row in shown]
+        columns["settings"] = [inert_text(settings_in_words(row, differing.get(row.recipe, ())), 200) for row in shown]
     columns["updated"] = [row.updated[:19].replace("T", " ") for row in shown]
-    columns["conclusion"] = [plain(row.sentence, 400) for row in shown]
+    columns["conclusion"] = [inert_text(row.sentence, 400) for row in shown]
     return pd.DataFrame(columns)
 
 
@@ -187,7 +187,7 @@ class SweepRow:
     @property
     def label(self) -> str:
         count = f"{self.finished} of {len(self.runs)} runs finished"
-        return plain(f"{self.recipe} over {', '.join(self.varied) or 'nothing'}: {count} ({self.sweep})", 160)
+        return inert_text(f"{self.recipe} over {', '.join(self.varied) or 'nothing'}: {count} ({self.sweep})", 160)
 
 
 def sweeps_of(store: Store, rows: Iterable[RunRow]) -> list[SweepRow]:
@@ -209,7 +209,7 @@ def labels_of(rows: Sequence[RunRow]) -> list[str]:
     labels = []
     for row in rows:
         words = settings_in_words(row, differing.get(row.recipe, ())) or row.run.rpartition("-")[2]
-        name = plain(words if len(differing) <= 1 else f"{row.recipe} {words}", 80)
+        name = inert_text(words if len(differing) <= 1 else f"{row.recipe} {words}", 80)
         labels.append(name if name not in labels else f"{name} ({row.run.rpartition('-')[2][:6]})")
     return labels
 
@@ -227,4 +227,4 @@ def _column(values: list[Any]) -> list[Any]:
     """Numbers stay numbers, so that a click on the head sorts them; everything else becomes text."""
     if all(isinstance(value, int | float) and not isinstance(value, bool) for value in values):
         return [float(value) if abs(value) > 2**53 else value for value in values]
-    return [plain(value_in_words(value), 80) for value in values]
+    return [inert_text(value_in_words(value), 80) for value in values]

@@ -32,7 +32,7 @@ AXES = ("step", "alpha", "n", "delta", "time", "epoch")  # columns to draw other
 
 
 @dataclass(frozen=True)
-class Line:
+class StoredLine:
     """One column over another, ready to draw. ``error`` are bars, empty if there are none; ``meaning`` is in words."""
 
     table: str
@@ -65,7 +65,7 @@ class CurveReader:
         self._waiting: OrderedDict[Path, tuple[tuple[str, int], dict[str, Any]]] = OrderedDict()
         self._lock = threading.Lock()
 
-    def lines(self, folder: RunFolder) -> list[Line]:
+    def lines(self, folder: RunFolder) -> list[StoredLine]:
         """Every column of numbers that a run has logged, with what it is drawn over."""
         folder.refuse_links()
         with self._lock:
@@ -80,7 +80,7 @@ class CurveReader:
                     names.add(place.name)
         return sorted(names)
 
-    def _of_table(self, folder: RunFolder, table: str, waiting: Mapping[str, Any]) -> Iterator[Line]:
+    def _of_table(self, folder: RunFolder, table: str, waiting: Mapping[str, Any]) -> Iterator[StoredLine]:
         pending = waiting.get("waiting", {}).get(table, {})
         counted = int(waiting.get("written", {}).get(table, 0))
         columns: dict[str, np.ndarray] = {}
@@ -144,7 +144,7 @@ class CurveReader:
         return {}
 
 
-def thinned(line: Line, most: int = MOST_POINTS) -> Line:
+def thinned(line: StoredLine, most: int = MOST_POINTS) -> StoredLine:
     """A line with at most so many points: the lowest and the highest of each stretch, so that no spike is lost."""
     finite = np.isfinite(line.y) & np.isfinite(line.x)
     x, y = line.x[finite], line.y[finite]
@@ -159,9 +159,9 @@ def thinned(line: Line, most: int = MOST_POINTS) -> Line:
     return replace(line, x=x[kept], y=y[kept], error=error[kept] if error.size else error)
 
 
-def panels(lines: Sequence[Line]) -> dict[str, list[Line]]:
+def panels_of(lines: Sequence[StoredLine]) -> dict[str, list[StoredLine]]:
     """Lines that belong into one picture, by its title: those of a table whose names end in the same word."""
-    groups: dict[str, list[Line]] = {}
+    groups: dict[str, list[StoredLine]] = {}
     for line in lines:
         groups.setdefault(f"{line.table}: {line.name.rpartition('_')[2]}", []).append(line)
     return {
@@ -170,13 +170,13 @@ def panels(lines: Sequence[Line]) -> dict[str, list[Line]]:
     }
 
 
-def is_logarithmic(lines: Sequence[Line]) -> bool:
+def is_logarithmic(lines: Sequence[StoredLine]) -> bool:
     """Whether a picture needs a logarithmic axis: a positive quantity that spans more than two decades."""
     values = np.concatenate([line.y[np.isfinite(line.y)] for line in lines] or [np.empty(0)])
     return bool(values.size) and bool(values.min() > 0) and bool(values.max() > 100 * values.min())
 
 
-def _lines(table: str, columns: Mapping[str, np.ndarray]) -> Iterator[Line]:
+def _lines(table: str, columns: Mapping[str, np.ndarray]) -> Iterator[StoredLine]:
     axis = next((name for name in AXES if name in columns), None)
     for name, column in sorted(columns.items()):
         if name == axis or name == "status" or name == "error" or name.endswith("_error"):
@@ -186,7 +186,7 @@ def _lines(table: str, columns: Mapping[str, np.ndarray]) -> Iterator[Line]:
         x = columns[axis] if axis else np.arange(column.size)
         count = min(x.size, column.size)  # the columns of a table are written one after the other
         error = bars[:count].astype(float) if bars.size >= count else np.empty(0)
-        yield Line(table, name, axis or "row", x[:count].astype(float), column[:count].astype(float), error)
+        yield StoredLine(table, name, axis or "row", x[:count].astype(float), column[:count].astype(float), error)
 
 
 def _description(path: Path) -> tuple[np.dtype, int, tuple[str, ...], int] | None:

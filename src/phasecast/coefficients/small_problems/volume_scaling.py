@@ -69,7 +69,6 @@ def volume_scaling(
     blocks: int = 32,
     multiplicity: int | None = None,
     seed: int = 0,
-    progress: bool = True,  # wide signature: documented API of a headline function
 ) -> Measurement:
     """λ by volume scaling: of a problem with few parameters near its w*, or of any K ≥ 0 under any prior.
 
@@ -83,7 +82,6 @@ def volume_scaling(
     samples, blocks: draws per block, and the number of blocks.
     multiplicity: the number of logarithms plus one, if theory knows it; otherwise a V that bends is refused, because
         a logarithm and a slow power of ε look alike over any range that can be reached.
-    progress: show a line on stderr where it takes longer than two seconds.
 
     >>> from phasecast.models import LANDSCAPES
     >>> lam = volume_scaling(LANDSCAPES["x⁴+y⁴"].problem())

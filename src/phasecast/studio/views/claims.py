@@ -10,7 +10,7 @@ import streamlit as st
 from phasecast.core.claim import Claim, ClaimVerdict
 from phasecast.studio import processes
 from phasecast.studio.claim_table import chosen_claims, claim_rows, counterexample_file, deciding_run, papers
-from phasecast.studio.inert import plain
+from phasecast.studio.inert import inert_text
 from phasecast.studio.views import parts
 
 TABLE = "claims-table"
@@ -85,7 +85,9 @@ def _counterexample(claim: Claim) -> None:
     if kept and kept[0] == claim.id:
         output = kept[1]
         ending = {None: f"stopped after {LONGEST_PROGRAM:.0f} s", 0: "ended without an error"}
-        st.code(plain(output.text or "(it printed nothing)", processes.LONGEST_OUTPUT), language=None, wrap_lines=True)
+        st.code(
+            inert_text(output.text or "(it printed nothing)", processes.LONGEST_OUTPUT), language=None, wrap_lines=True
+        )
         parts.soft(ending.get(output.code, f"ended with exit code {output.code}"))
 
 

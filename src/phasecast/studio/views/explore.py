@@ -11,7 +11,7 @@ import streamlit as st
 from phasecast.core.errors import PhasecastError
 from phasecast.core.results import Measurement, Status
 from phasecast.studio import closed_forms
-from phasecast.studio.charts import drawn
+from phasecast.studio.charts import drawn_svg
 from phasecast.studio.inert import for_markdown
 from phasecast.studio.views import parts
 
@@ -50,10 +50,10 @@ def _curve(
 
     alphas = np.concatenate([[0.0], np.geomspace(1.0, until, POINTS)])
     found = online.curve(K, M, modes=modes, exponent=exponent, lr=lr, alphas=alphas, draws=DRAWS)
-    return _facts(found), drawn(found.figure, "curve", dark=dark)
+    return _facts(found), drawn_svg(found.figure, "curve", dark=dark)
 
 
-def threshold() -> None:
+def threshold_page() -> None:
     """δ*(0), and on a button the thresholds at later times."""
     from phasecast.features.setting.functions import ACTIVATIONS, LOSSES
     from phasecast.features.setting.target import PRESETS
@@ -74,7 +74,7 @@ def threshold() -> None:
     setting = (str(target or EXAMPLES[0]), activation, loss, noise)
     with result, parts.one_line_errors():
         found, picture = _threshold(*setting, parts.is_dark())
-        parts.number("δ*(0), examples per dimension", found["headline"], found["error"])
+        parts.labelled_number("δ*(0), examples per dimension", found["headline"], found["error"])
         if picture:
             parts.svg(picture)
         _show(found)
@@ -86,7 +86,7 @@ def _threshold(target: str, activation: str, loss: str, noise: float, dark: bool
     from phasecast import features
 
     found = features.threshold(target, activation, loss, noise=noise, curves=True)
-    return _facts(found), drawn(found.figure, "threshold", dark=dark) if found.curves else ""
+    return _facts(found), drawn_svg(found.figure, "threshold", dark=dark) if found.curves else ""
 
 
 def _later(setting: tuple[str, str, str, float]) -> None:
@@ -120,7 +120,7 @@ def _later(setting: tuple[str, str, str, float]) -> None:
     if setting in kept:
         facts, found = kept[setting]
         if found.table:
-            parts.svg(drawn(found.figure, "later", dark=parts.is_dark()))
+            parts.svg(drawn_svg(found.figure, "later", dark=parts.is_dark()))
         _show(facts)
 
 
@@ -144,9 +144,9 @@ def coefficient() -> None:
             left, right = st.columns(2)
             with left:
                 decimal = "" if float(found.value).is_integer() else f"= {float(found.value):.6g}"
-                parts.number(f"learning coefficient λ{bound}", found.value, decimal)
+                parts.labelled_number(f"learning coefficient λ{bound}", found.value, decimal)
             with right:
-                parts.number("multiplicity m", found.multiplicity)
+                parts.labelled_number("multiplicity m", found.multiplicity)
             parts.soft(f"{found.regime}. {found.source}".strip(". "))
         for formula in form.formulas:
             st.latex(formula)
@@ -190,8 +190,8 @@ def basins() -> None:
         if found.status is not Status.REFUSED:
             winners = found.diagnostics["winners"]
             remark = f"below it basin {winners[-2]} has the smaller free energy, above it basin {winners[-1]}"
-            parts.number("critical sample size n", f"{float(np.asarray(found.estimate)):.4g}", remark)
-        parts.svg(drawn(lambda: competing_basins(given["a"], given["b"]), "basins", dark=parts.is_dark()))
+            parts.labelled_number("critical sample size n", f"{float(np.asarray(found.estimate)):.4g}", remark)
+        parts.svg(drawn_svg(lambda: competing_basins(given["a"], given["b"]), "basins", dark=parts.is_dark()))
         if found.status is Status.REFUSED:
             parts.remarks(found.reasons)
 

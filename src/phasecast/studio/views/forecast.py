@@ -13,14 +13,14 @@ from phasecast.core.results import Status
 from phasecast.forecasting.settings import NETWORKS, Settings
 from phasecast.grokking.optimisers import OPTIMISERS
 from phasecast.grokking.tasks import TASKS
-from phasecast.studio.charts import drawn, picture
-from phasecast.studio.inert import plain
+from phasecast.studio.charts import drawn_svg, picture
+from phasecast.studio.inert import inert_text
 from phasecast.studio.server import LARGEST_UPLOAD
-from phasecast.studio.stored_curves import Line
+from phasecast.studio.stored_curves import StoredLine
 from phasecast.studio.views import parts
 
 MOST_BYTES = LARGEST_UPLOAD * 10**6
-COVERAGES = (0.5, 0.8, 0.9, 0.95)
+COVERAGES = (0.5, 0.8, 0.9, 0.95)  # the usual ones of forecasts
 
 
 def page() -> None:
@@ -41,7 +41,7 @@ def page() -> None:
     with parts.one_line_errors():
         if uploaded.size > MOST_BYTES:
             raise BadInput(f"the file has {uploaded.size / 1e6:.0f} MB", f"give at most {LARGEST_UPLOAD} MB")
-        _show(uploaded.getvalue(), plain(Path(uploaded.name).name, 80), settings, coverage or 0.8)
+        _show(uploaded.getvalue(), inert_text(Path(uploaded.name).name, 80), settings, coverage or 0.8)
 
 
 def _settings() -> dict[str, Any] | None:
@@ -82,7 +82,7 @@ def _show(content: bytes, name: str, settings: dict[str, Any] | None, coverage: 
 @st.cache_data(max_entries=8, show_spinner="forecasting")
 def _forecast(
     content: bytes, name: str, given: tuple[tuple[str, Any], ...], coverage: float, dark: bool
-) -> tuple[dict[str, Any], str, dict[str, Line]]:
+) -> tuple[dict[str, Any], str, dict[str, StoredLine]]:
     """What the log says, the fan of forecasts made along it, and its accuracies."""
     from phasecast.forecasting.forecast import forecast, landmarks, with_earlier
     from phasecast.forecasting.log import read_log
@@ -101,7 +101,7 @@ def _forecast(
     fan = (
         ""
         if made.status is Status.REFUSED and not earlier
-        else drawn(with_earlier(made, earlier).figure, "fan", dark=dark)
+        else drawn_svg(with_earlier(made, earlier).figure, "fan", dark=dark)
     )
     facts = {
         "line": made.line(),
@@ -110,6 +110,8 @@ def _forecast(
         "reasons": [str(reason) for reason in made.reasons],
         "notes": [str(note) for note in log.notes],
     }
-    curves = {"training accuracy": Line(name, "train", "step", log.step, log.train_accuracy),
-              "validation accuracy": Line(name, "validation", "step", log.step, log.validation_accuracy)}  # fmt: skip
+    curves = {
+        "training accuracy": StoredLine(name, "train", "step", log.step, log.train_accuracy),
+        "validation accuracy": StoredLine(name, "validation", "step", log.step, log.validation_accuracy),
+    }
     return facts, fan, curves

@@ -14,8 +14,8 @@ from phasecast.lab.store import FINISHED, Store
 from phasecast.progress import duration
 from phasecast.studio import processes
 from phasecast.studio.charts import DRAWING, by_title, picture, svg_of
-from phasecast.studio.inert import plain
-from phasecast.studio.stored_curves import panels
+from phasecast.studio.inert import inert_text
+from phasecast.studio.stored_curves import panels_of
 from phasecast.studio.views import parts
 
 MOST_PICTURES = 12  # of logged columns; chosen: six rows of two
@@ -64,7 +64,7 @@ def _before_the_first_status(run: str) -> None:
     else:
         parts.text("The process is starting; its first numbers come in a few seconds.")
         if log:
-            st.code(plain(log), language=None)
+            st.code(inert_text(log), language=None)
 
 
 def _head(run: str, live: bool) -> None:
@@ -102,8 +102,9 @@ def _facts(status: dict[str, Any]) -> None:
         left = status["wall_seconds"] * (1 - share) / share if share else None
         st.progress(share, f"{done} of {total or '?'}" + (f", about {duration(left)} left" if left is not None else ""))
     spent = f"{status['wall_seconds']:.1f} s, of which {status['cpu_seconds']:.1f} s computing"
-    parts.soft(f"{plain(status['recipe'], 80)} · {done} of {total or '?'} · {spent} · attempt {status['attempts']} · "
-               f"{status['updated'][:19].replace('T', ' ')} UTC")  # fmt: skip
+    updated = status["updated"][:19].replace("T", " ")
+    recipe = inert_text(status["recipe"], 80)
+    parts.soft(f"{recipe} · {done} of {total or '?'} · {spent} · attempt {status['attempts']} · {updated} UTC")
 
 
 def _forecast(folder: Any) -> None:
@@ -143,7 +144,7 @@ def _report(bar: Any, run: str, store: Store) -> None:
 
 def _curves(run: str) -> None:
     lines = parts.curve_reader().lines(parts.store().folder(run))
-    pictures = list(panels(lines).items())[:MOST_PICTURES]
+    pictures = list(panels_of(lines).items())[:MOST_PICTURES]
     if not pictures:
         parts.text("No rows are stored yet; they come with the first checkpoint.")
         return
@@ -189,12 +190,12 @@ def _answer_rows(run: str, path: str, allow_code: bool, print_of: str) -> tuple[
         rows, note = stored_rows(loaded.summary), f"Shown as stored: {error}"
     table = [
         {
-            "quantity": plain(row.name, 160),
-            "predicted": plain(row.predicted, 160),
-            "measured": plain(row.measured, 160),
+            "quantity": inert_text(row.name, 160),
+            "predicted": inert_text(row.predicted, 160),
+            "measured": inert_text(row.measured, 160),
             "verdict": row.verdict,
             "distance in errors": row.distance,
-            "remark": plain("; ".join(map(str, row.measurement.reasons)) if row.measurement else "", 400),
+            "remark": inert_text("; ".join(map(str, row.measurement.reasons)) if row.measurement else "", 400),
         }
         for row in rows
     ]
@@ -225,11 +226,11 @@ def _figure_files(run: str, path: str, allow_code: bool, dark: bool, print_of: s
 
 def _spec(run: str) -> None:
     request = parts.store().folder(run).read_spec()
-    rows = [{"field": plain(name, 80), "value": plain(json.dumps(value, ensure_ascii=False), 400)}
+    rows = [{"field": inert_text(name, 80), "value": inert_text(json.dumps(value, ensure_ascii=False), 400)}
             for name, value in request["spec"].items()]  # fmt: skip
     st.dataframe(pd.DataFrame(rows), hide_index=True, width="stretch")
     words = [f"--set '{row['field']}={row['value']}'" for row in rows]
-    st.code(plain(" ".join(["phasecast run", request["recipe"], *words]), 4000), language="bash", wrap_lines=True)
+    st.code(inert_text(" ".join(["phasecast run", request["recipe"], *words]), 4000), language="bash", wrap_lines=True)
 
 
 def _log(run: str) -> None:
@@ -239,21 +240,23 @@ def _log(run: str) -> None:
     hidden = ("time", "event", "traceback")
     rows = [
         {
-            "time (UTC)": plain(event.get("time", ""), 30)[:19].replace("T", " "),
-            "event": plain(event.get("event", ""), 60),
-            "facts": plain(json.dumps({k: v for k, v in event.items() if k not in hidden}, ensure_ascii=False), 400),
+            "time (UTC)": inert_text(event.get("time", ""), 30)[:19].replace("T", " "),
+            "event": inert_text(event.get("event", ""), 60),
+            "facts": inert_text(
+                json.dumps({k: v for k, v in event.items() if k not in hidden}, ensure_ascii=False), 400
+            ),
         }
         for event in reversed(events)
     ]
     st.dataframe(pd.DataFrame(rows), hide_index=True, width="stretch")
     if traceback := next((event["traceback"] for event in reversed(events) if event.get("traceback")), ""):
-        st.code(plain(traceback, 6000), language=None, wrap_lines=True)
+        st.code(inert_text(traceback, 6000), language=None, wrap_lines=True)
     if printed := processes.launch_log(run, store):
         parts.soft("What its process printed:")
-        st.code(plain(printed, processes.LONGEST_LOG), language=None, wrap_lines=True)
+        st.code(inert_text(printed, processes.LONGEST_LOG), language=None, wrap_lines=True)
     made = folder.status()["provenance"]
-    commit = plain(made["commit"] or "installed package", 60)
-    where = f"{plain(made['python'], 40)} on {plain(made['system'], 80)}"
+    commit = inert_text(made["commit"] or "installed package", 60)
+    where = f"{inert_text(made['python'], 40)} on {inert_text(made['system'], 80)}"
     parts.soft(f"{where}, commit {commit}, in {folder.path}")
 
 

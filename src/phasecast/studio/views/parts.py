@@ -91,7 +91,7 @@ def soft(words: object) -> None:
     st.html(f'<p class="pc-soft">{for_html(words)}</p>')
 
 
-def number(label: object, value: object, remark: object = "") -> None:
+def labelled_number(label: object, value: object, remark: object = "") -> None:
     """One number with its name above and a remark below."""
     below = f'<p class="pc-soft">{for_html(remark)}</p>' if remark else ""
     st.html(

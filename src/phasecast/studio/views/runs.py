@@ -10,7 +10,7 @@ from phasecast.lab.overview.listed_runs import STATUSES
 from phasecast.studio.charts import picture
 from phasecast.studio.inert import for_markdown
 from phasecast.studio.run_index import MOST_SHOWN, RowFilter, RunRow, labels_of, sweeps_of, table_of
-from phasecast.studio.stored_curves import Line
+from phasecast.studio.stored_curves import StoredLine
 from phasecast.studio.views import parts
 
 TABLE = "runs-table"
@@ -122,7 +122,7 @@ def overlay(rows: Sequence[RunRow]) -> None:
         return
     first = next((t for name in PREFERRED for t in titles if t.endswith(f"/{name}")), titles[0])
     title = st.selectbox("Quantity", titles, index=titles.index(first)) or first
-    shown: dict[str, Line] = {label: lines[title] for label, lines in curves.items() if title in lines}
+    shown: dict[str, StoredLine] = {label: lines[title] for label, lines in curves.items() if title in lines}
     st.altair_chart(picture(shown, title), width="stretch")
     if len(shown) < len(curves):
         parts.soft(f"{len(curves) - len(shown)} of the selected runs have not logged it.")

@@ -17,7 +17,7 @@ from phasecast.studio.views import parts
 
 FIRST = "grokking"
 PRESETS = ("defaults", "a small example")
-COLUMNS = 3
+COLUMNS = 3  # chosen: fields side by side that still show their names
 
 
 def page() -> None:
