@@ -13,7 +13,13 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-DATA = {".toml": "claims/", ".npz": "forecasting/bank.npz", ".typed": "py.typed", ".j2": "report/templates/"}
+DATA = {
+    ".toml": "claims/",
+    ".npz": "forecasting/bank.npz",
+    ".typed": "py.typed",
+    ".j2": "report/templates/",
+    ".svg": "studio/icon.svg",
+}
 """Files that are not code, by their ending: where they may be."""
 
 pytest.importorskip("hatchling")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 
 import pytest
@@ -16,6 +17,12 @@ from phasecast.studio.server import ALLOW_CODE
 
 PAGES = [("runs", "page"), ("start", "page"), ("open_run", "page"), ("explore", "coefficient"), ("explore", "basins"),
          ("forecast", "page"), ("claims", "page")]  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def _main_module_stays(monkeypatch):
+    """AppTest puts the page it runs in place of ``__main__``, which processes started later would try to import."""
+    monkeypatch.setitem(sys.modules, "__main__", sys.modules["__main__"])
 
 
 def draw(module: str, function: str, chosen: str | None = None) -> None:
