@@ -93,6 +93,11 @@ def launch_log(run: str, store: Store) -> str:
     return ""
 
 
+def was_started(run: str, store: Store) -> bool:
+    """Whether a studio started a process for this run; it may not have printed or stored anything yet."""
+    return (store.path / LOGS / f"{store.folder(run).id}.log").is_file()
+
+
 def has_ended(run: str) -> bool:
     """Whether this studio started a process for the run and that process is over."""
     ours = [process for name, process in _reaped() if name == run]

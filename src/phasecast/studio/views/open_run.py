@@ -44,7 +44,7 @@ def _choose(run: str | None) -> str | None:
     """The run of the address; else one of the newest, by a list."""
     store = parts.store()
     if run:
-        return run if store.folder(run).exists or processes.launch_log(run, store) else store.find(run)
+        return run if store.folder(run).exists or processes.was_started(run, store) else store.find(run)
     parts.title("One run")
     rows, _ = parts.index().look()
     if not rows:
