@@ -282,7 +282,11 @@ def test_the_demo_prints_its_sentence_and_table_then_the_path(command, store, mo
     from phasecast import lab
 
     whole = lab.run
-    monkeypatch.setattr(lab, "run", lambda recipe, settings=None, **more: whole(recipe, find_recipe(recipe).tiny, **more))
+
+    def small(recipe, settings, **more):
+        return whole(recipe, find_recipe(recipe).tiny, **more)
+
+    monkeypatch.setattr(lab, "run", small)
     code, out, _ = command("demo", "--store", store, "--quiet")
     (stored,) = Store(store).statuses()
     assert code == {"ok": 0, "warning": 0, "refused": 3}[stored["status"]]
