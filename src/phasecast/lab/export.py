@@ -49,10 +49,11 @@ def export(run: Run, to: Path) -> list[Path]:
 def _together(table: xr.Dataset) -> list[tuple[str, list[Hashable]]]:
     """Columns that share a file, with the end of its name: all, unless their arrays have axes of different kinds."""
     shapes: dict[tuple[Hashable, ...], list[Hashable]] = {}
-    for column, values in table.data_vars.items():
-        shapes.setdefault(values.dims, []).append(column)
+    names = sorted(table.data_vars, key=str)  # arrays are folders too
+    for column in names:
+        shapes.setdefault(table[column].dims, []).append(column)
     if any(set(dims) == set(table.sizes) for dims in shapes):
-        return [("", list(table.data_vars))]
+        return [("", names)]
     return [("" if len(dims) <= 1 else f"-{columns[0]}", columns) for dims, columns in shapes.items()]
 
 
