@@ -100,7 +100,7 @@ class Studio:
 
 @pytest.fixture(scope="session")
 def chromium() -> Iterator:
-    from playwright.sync_api import sync_playwright
+    from playwright.sync_api import sync_playwright  # pyright: ignore[reportMissingImports]
 
     with sync_playwright() as playwright:
         opened = playwright.chromium.launch(executable_path=browser(), args=list(FLAGS), headless=True)

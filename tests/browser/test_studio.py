@@ -9,7 +9,7 @@ import signal
 import time
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import expect  # pyright: ignore[reportMissingImports]
 
 from browsing import PATIENCE, Guard, Studio
 from phasecast.lab import Store, run

@@ -58,8 +58,8 @@ def test_a_broken_entry_is_written_again_and_two_processes_do_not_disturb_each_o
     assert written
     folder = cache_folder()
     for name in written:  # as a process leaves it that is killed while it writes
-        os.truncate(folder / name, 20)
-        os.utime(folder / name, (time.time() - 3600,) * 2)
+        os.truncate(folder / name, 20)  # pyright: ignore[reportOptionalOperand]
+        os.utime(folder / name, (time.time() - 3600,) * 2)  # pyright: ignore[reportArgumentType, reportOptionalOperand]
     both = [start(), start()]
     assert [process.communicate() for process in both] == [("7.0\n", "")] * 2
     assert programs() == written
@@ -98,7 +98,7 @@ def test_what_was_not_used_for_longest_goes_first(tmp_path):
     for age in range(6):
         path = tmp_path / f"program{age}-cache"
         path.write_bytes(bytes(100))
-        os.utime(path, (time.time() - 1000 * age,) * 2)
+        os.utime(path, (time.time() - 1000 * age,) * 2)  # pyright: ignore[reportArgumentType]
     prune(tmp_path, 350)
     assert sorted(path.name for path in tmp_path.iterdir()) == [f"program{age}-cache" for age in range(3)]
     prune(tmp_path, 350)

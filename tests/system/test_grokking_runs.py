@@ -184,10 +184,10 @@ def test_the_units_in_use_are_compared_with_two_per_residue_once_they_have_settl
     spec = study.Grokking(p=23, width=115)
     (settled,) = study._units_in_use(spec, np.array([115, 60, 44, 44]))
     assert settled.id == "k-eff"
-    assert settled.result.verdict is Verdict.AGREES
+    assert settled.result.verdict is Verdict.AGREES  # pyright: ignore[reportAttributeAccessIssue]
     (wrong,) = study._units_in_use(spec, np.array([115, 60, 50, 50]))
-    assert wrong.result.verdict is Verdict.DIFFERS
+    assert wrong.result.verdict is Verdict.DIFFERS  # pyright: ignore[reportAttributeAccessIssue]
     (dying,) = study._units_in_use(spec, np.array([115, 80, 60]))
-    assert dying.result.prediction.kind == "lower-bound"
+    assert dying.result.prediction.kind == "lower-bound"  # pyright: ignore[reportAttributeAccessIssue]
     assert study._units_in_use(study.Grokking(p=23, width=40), np.array([40, 40])) == []
     assert study._units_in_use(study.Grokking(p=23, width=115, weight_decay=0), np.array([44, 44])) == []

@@ -68,9 +68,9 @@ def test_an_unfinished_run_has_its_rows_up_to_the_last_checkpoint(half):
     assert rows["walk/place"].dims == ("time", "axis")
     assert list(rows["walk/axis"].values) == ["x", "y", "z"]
     assert rows["walk/step"].values.tolist() == list(range(1, 41))
-    np.testing.assert_array_equal(rows["walk/place"].values, whole["walk/place"].values[:40])
-    np.testing.assert_array_equal(rows["sevenths/norm"].values, whole["sevenths/norm"].values[:10])
-    assert Run(half.id, half.store).results_so_far()["walk/step"].size == 40  # also without the recipe
+    np.testing.assert_array_equal(rows["walk/place"].values, whole["walk/place"].values[:40])  # pyright: ignore[reportIndexIssue]
+    np.testing.assert_array_equal(rows["sevenths/norm"].values, whole["sevenths/norm"].values[:10])  # pyright: ignore[reportIndexIssue]
+    assert Run(half.id, half.store).results_so_far()["walk/step"].size == 40  # also without the recipe  # pyright: ignore[reportOptionalSubscript]
     assert half.status == "interrupted"  # and nothing was removed: it can be resumed
     from phasecast.lab import resume
 
@@ -137,7 +137,7 @@ def test_every_figure_can_be_downloaded_with_its_data(store):
     assert files["walk.svg"].startswith("<?xml")
     rows = list(csv.DictReader(io.StringIO(files["walk.csv"])))
     heights = [float(row["y"]) for row in rows]
-    np.testing.assert_allclose(heights, done.results()["walk/place"].values.T.ravel(), rtol=1e-9)
+    np.testing.assert_allclose(heights, done.results()["walk/place"].values.T.ravel(), rtol=1e-9)  # pyright: ignore[reportAttributeAccessIssue]
     assert (done.path / "figures" / "walk.csv").read_text() == files["walk.csv"]
 
 
@@ -187,7 +187,7 @@ def test_a_sweep_over_numbers_has_a_numeric_axis_and_seeds_are_averaged():
     assert [(group.place, group.count) for group in groups] == [(1e-5, 2), (1e-3, 2), (1e-1, 2)]
     np.testing.assert_allclose([group.mean for group in groups], [9.005, 5.005, 1.005])
     np.testing.assert_allclose([group.error for group in groups], 0.1 / np.sqrt(2))  # of the runs themselves
-    exact = [swept_run(one.rows[0].measurement.estimate, 0.0, **one.values) for one in GRID]
+    exact = [swept_run(one.rows[0].measurement.estimate, 0.0, **one.values) for one in GRID]  # pyright: ignore[reportOptionalMemberAccess]
     spread = grouped([(axes.place(one), one.rows[0]) for one in exact])
     np.testing.assert_allclose([group.error for group in spread], 0.005)  # half the distance of two seeds
     (panel,) = across_runs(GRID, ["wd", "seed"]).figure.axes
@@ -203,7 +203,7 @@ def test_refused_runs_are_hollow_and_not_in_the_mean():
     assert grouped([(0.0, one.rows[0]) for one in runs[-1:]]) == []
     (panel,) = across_runs(runs, ["wd", "seed"]).figure.axes
     hollow = [line for line in panel.lines if line.get_markerfacecolor() == "none"]
-    assert [line.get_ydata().tolist() for line in hollow] == [[1000.0]]
+    assert [line.get_ydata().tolist() for line in hollow] == [[1000.0]]  # pyright: ignore[reportAttributeAccessIssue]
     assert sweep_finding(runs, ["wd", "seed"]) == sweep_finding(GRID, ["wd", "seed"])
 
 
@@ -232,11 +232,13 @@ def test_other_shapes_of_sweeps():
 
 def test_answers_that_are_arrays_are_drawn_as_curves():
     runs = [
-        swept_run(np.array([1.0, 2.0, 3.0]) * n, np.full(3, 0.1), n=n, seed=seed) for n in (1, 2) for seed in (0, 1)
+        swept_run(np.array([1.0, 2.0, 3.0]) * n, np.full(3, 0.1), n=n, seed=seed)  # pyright: ignore[reportArgumentType]
+        for n in (1, 2)
+        for seed in (0, 1)
     ]
     (panel,) = across_runs(runs, ["n", "seed"]).figure.axes
-    assert [line.get_ydata().tolist() for line in panel.lines] == [[1, 2, 3], [2, 4, 6]]
-    assert [text.get_text() for text in panel.get_legend().get_texts()] == ["n = 1", "n = 2"]
+    assert [line.get_ydata().tolist() for line in panel.lines] == [[1, 2, 3], [2, 4, 6]]  # pyright: ignore[reportAttributeAccessIssue]
+    assert [text.get_text() for text in panel.get_legend().get_texts()] == ["n = 1", "n = 2"]  # pyright: ignore[reportOptionalMemberAccess]
     assert sweep_finding(runs, ["n", "seed"]) == ""
 
 

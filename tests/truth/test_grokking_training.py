@@ -435,8 +435,8 @@ def test_trainings_that_differ_in_their_numbers_alone_are_compiled_once():
     table, other = make_task("addition", 5), make_task("subtraction", 5)
     program = compiled_program(quadratic(table, 6), optimiser("adam"), 20, 5000, 1)
     first = go(table, 1, 1e-3)
-    assert program.advance._cache_size() == 1
+    assert program.advance._cache_size() == 1  # pyright: ignore[reportAttributeAccessIssue]
     assert not np.array_equal(first, go(table, 2, 1e-3))
     go(other, 1, 3e-3)
     assert np.array_equal(first, go(table, 1, 1e-3))
-    assert program.advance._cache_size() == 1
+    assert program.advance._cache_size() == 1  # pyright: ignore[reportAttributeAccessIssue]

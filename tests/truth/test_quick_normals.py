@@ -18,7 +18,7 @@ def distribution() -> tuple[np.ndarray, np.ndarray]:
     byte = np.full(256, 1 / 256)
     pair = np.convolve(byte, byte)
     s = np.arange(1021) - 510.0
-    return sum(c * s ** (2 * k + 1) for k, c in enumerate(FOUR_BYTES)), np.convolve(pair, pair)
+    return sum(c * s ** (2 * k + 1) for k, c in enumerate(FOUR_BYTES)), np.convolve(pair, pair)  # pyright: ignore[reportReturnType]
 
 
 def test_the_moments_are_those_of_a_normal_distribution():
