@@ -73,7 +73,8 @@ def forecast_escape_of_loss(time: ArrayLike, loss: ArrayLike, coverage: float = 
     (rate, level), covariance = np.polyfit(x, z, 1, cov=True)
     error = math.sqrt(max(float(covariance[0, 0]), 0.0))
     if rate <= 2 * error:
-        return Forecast.refused("the fall of the loss does not speed up: this is no escape", **common)
+        reason = "the loss does not fall faster and faster, as it does when it leaves a plateau: forecast again later"
+        return Forecast.refused(reason, **common)
     left = max((math.log(POLICY.half * height) - level) / rate, 0.0)
     sigmas = NormalDist().inv_cdf(0.5 + coverage / 2)
     low = now + left * rate / (rate + sigmas * error)
