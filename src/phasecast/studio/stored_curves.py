@@ -1,8 +1,8 @@
 """What has a run logged so far? Its columns of numbers, read while it computes, and thinned to what a screen can show.
 
 Rows are in ``results.zarr`` where they fill a chunk, and in the newest checkpoint until then. Chunks are decoded here,
-not by zarr: a run of 10⁵ rows has thousands of them, and zarr needs about 0.3 ms for each. A chunk that is full never
-changes, so a second look reads only what is new.
+not by zarr, which opens every one of the thousands that a long run has. A chunk that is full never changes, so a second
+look reads only what is new.
 """
 
 from __future__ import annotations
