@@ -43,7 +43,7 @@ def heading(page, text: str):
 
 def sentence(page, text: str):
     """The sentence of a run's conclusion; its log may show the same words."""
-    return page.locator(".pc-sentence").get_by_text(text)
+    return page.locator(".pc-sentence").get_by_text(text).first
 
 
 def fill(page, label: str, value: object) -> None:
