@@ -54,7 +54,7 @@ def test_the_interval_holds_the_change_as_often_as_it_says(width, noise, sticky,
 
 @pytest.mark.parametrize(("sticky", "most"), [(0.0, 0.01), (0.5, 0.06)])
 def test_flat_noise_has_no_transition(sticky, most):
-    seeds = 120
+    seeds = 60
     found = sum(transition(TIMES, sticky_noise(seed, 30, sticky)).status is Status.OK for seed in range(seeds))
     assert found / seeds <= most + 3 * math.sqrt(most / seeds)
 

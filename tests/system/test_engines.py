@@ -51,7 +51,7 @@ def test_a_sweep_of_twelve_survives_a_killed_dask_worker(tmp_path):
     client = Client(cluster)
     with cluster, client:
         process = start(
-            "sweep", "walks:WALK", "--seeds", "12", "--set", "steps=60", "pause=0.01", "--checkpoint-every", "0.1",
+            "sweep", "walks:WALK", "--seeds", "12", "--set", "steps=30", "pause=0.01", "--checkpoint-every", "0.1",
             "--engine", "dask", "--address", cluster.scheduler_address, "--store", store, "--json",
         )  # fmt: skip
         deadline = time.monotonic() + 120
@@ -144,7 +144,7 @@ def test_no_worker_outlives_its_sweep(tmp_path, number):
 
 def test_ctrl_c_stops_a_sweep_with_130_and_the_same_command_goes_on(tmp_path):
     store = tmp_path / "runs"
-    words = ("sweep", "walks:WALK", "--seeds", "3", "--set", "steps=300", "pause=0.01", "--store", store)
+    words = ("sweep", "walks:WALK", "--seeds", "3", "--set", "steps=100", "pause=0.01", "--store", store)
     process = start(*words)
     deadline = time.monotonic() + 120
     while not any((status.get("done") or 0) > 0 for status in Store(store).statuses()):

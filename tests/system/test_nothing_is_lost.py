@@ -81,12 +81,12 @@ def start_walk():
     return begin
 
 
-def test_a_run_killed_at_twenty_random_moments_gives_the_same_bits(tmp_path, start_walk):
-    whole = run("walks:WALK", {"steps": 3000}, store=tmp_path / "whole", quiet=True)
+def test_a_run_killed_at_twenty_random_moments_gives_the_same_bits(tmp_path, start_walk, monkeypatch):
+    whole = run("walks:WALK", {"steps": 1500}, store=tmp_path / "whole", quiet=True)
     moments = random.Random(20)
     store = tmp_path / "killed"
     for kill in range(20):
-        process = start_walk({"steps": 3000, "pause": 0.002}, store, 0.03)
+        process = start_walk({"steps": 1500, "pause": 0.002}, store, 0.03)
 
         def begun(kill: int = kill) -> bool:
             folder = only_folder(store)
@@ -102,6 +102,7 @@ def test_a_run_killed_at_twenty_random_moments_gives_the_same_bits(tmp_path, sta
         process.join()
         assert process.exitcode == -signal.SIGKILL
     assert load("walks", store=store).status == "interrupted"
+    monkeypatch.setattr(time, "sleep", lambda seconds: None)
     killed = resume("walks", store=store, quiet=True)
     assert killed.status == "ok"
     begun_at = [event["checkpoint"] for event in events(killed, "started")]
@@ -149,7 +150,7 @@ class BrokenDisk:
 
 def test_a_crash_at_any_write_whatever_leaves_a_run_that_resumes_to_the_same_bits(tmp_path, monkeypatch):
     """Let the disk break at the first write, the second, …, until the run gets through."""
-    spec = {"steps": 15}
+    spec = {"steps": 11}
     whole = run("walks:WALK", spec, store=tmp_path / "whole", quiet=True)
     crashes = 0
     for works in range(1000):

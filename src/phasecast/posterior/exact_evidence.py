@@ -9,9 +9,10 @@ which resolves both a narrow posterior around zero and the tails of the prior.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,6 +23,9 @@ from phasecast.core.results import Result, show
 from phasecast.core.types import PyTree
 from phasecast.posterior.model import Model
 from phasecast.posterior.tempered import check_betas
+
+if TYPE_CHECKING:
+    import jax
 
 REACH = 16.0  # t goes to ±16, w to ±sinh(16)·SCALE = ±4443: far into the tails of any prior of unit size
 SCALE = 1e-3  # the grid in w is finer than 10⁻⁵ around zero, where singular posteriors are narrow
@@ -82,24 +86,29 @@ def _on_the_grid(model: Model, data: PyTree, nodes: np.ndarray, size: int) -> tu
     """Log prior and nL at all points of a grid with ``size`` axes, a slice at a time: rows × points may not fit."""
     import jax
     import jax.numpy as jnp
-    from jax.flatten_util import ravel_pytree
 
     with float64():
         summary = jax.tree.map(jnp.asarray, model.summary(data))
-        unravel = ravel_pytree(model.init(jax.random.key(0)))[1]
-
-        @jax.jit
-        def evaluate(points: jax.Array) -> tuple[jax.Array, jax.Array]:
-            def at(point: jax.Array) -> tuple[jax.Array, jax.Array]:
-                params = unravel(point)
-                return model.log_prior(params), model.total_loss(params, summary)
-
-            return jax.vmap(at)(points)
-
+        evaluate = _evaluator(model)
         slices = [nodes[:, None]] if size == 1 else [np.stack(np.broadcast_arrays(w, nodes), axis=-1) for w in nodes]
-        parts = [evaluate(jnp.asarray(points)) for points in slices]
+        parts = [evaluate(points, summary) for points in slices]
         prior, losses = (np.stack([np.asarray(part[k]) for part in parts]) for k in (0, 1))
     return (prior[0], losses[0]) if size == 1 else (prior, losses)
+
+
+@lru_cache(maxsize=16)  # compiled once for all data of a shape
+def _evaluator(model: Model) -> Callable[[np.ndarray, PyTree], tuple[jax.Array, jax.Array]]:
+    """Log prior and nL at points (points, parameters)."""
+    import jax
+    from jax.flatten_util import ravel_pytree
+
+    unravel = ravel_pytree(model.init(jax.random.key(0)))[1]
+
+    def at(point: jax.Array, summary: PyTree) -> tuple[jax.Array, jax.Array]:
+        params = unravel(point)
+        return model.log_prior(params), model.total_loss(params, summary)
+
+    return jax.jit(jax.vmap(at, (0, None)))
 
 
 def _integrals(prior: np.ndarray, losses: np.ndarray, log_step: np.ndarray, betas: np.ndarray) -> np.ndarray:

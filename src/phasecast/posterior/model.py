@@ -11,11 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from phasecast.core.errors import BadInput, UserCodeFailed
+from phasecast.core.precision import float64
 from phasecast.core.types import Key, PyTree
 from phasecast.core.user_code import own_line
 
@@ -128,8 +130,6 @@ class Model:
         import jax
         import jax.numpy as jnp
 
-        from phasecast.core.precision import float64
-
         n = self.check_data(data)
         with float64():
             params = _called("init", self.init, jax.random.key(0))
@@ -146,7 +146,11 @@ class Model:
                 raise BadInput(
                     f"the log prior at a draw from the prior is {prior}", "return one finite number, shape ()"
                 )
-            self._check_proper(params)
+            if (number := _improper_parameter(self)) is not None:
+                raise BadInput(
+                    f"the prior is improper: it does not fall off along parameter {number}",
+                    "use a prior that can be normalised, such as a wide normal",
+                )
             summary = _called("summarise", self.summary, data)
             loss = _called("the loss", jax.eval_shape, lambda w: self.total_loss(w, summary), params)
             if loss.shape != ():
@@ -156,25 +160,24 @@ class Model:
                 moved = _called("the Gibbs update", jax.eval_shape, lambda w: gibbs(key, w, summary, beta), params)
                 _check_like(moved, params)
 
-    def _check_proper(self, params: PyTree) -> None:
-        """Bad input unless the prior falls faster than 1/r along every axis, as proper densities do."""
-        import jax
-        import jax.numpy as jnp
-        from jax.flatten_util import ravel_pytree
 
-        flat, unravel = ravel_pytree(params)
-        drawn = jax.vmap(lambda key: ravel_pytree(self.init(key))[0])(jax.random.split(jax.random.key(1), SCALE_DRAWS))
+@lru_cache(maxsize=16)  # a model that is used again is not compiled again
+def _improper_parameter(model: Model) -> int | None:
+    """The first parameter along whose axis the prior does not fall faster than 1/r, as proper densities do."""
+    import jax
+    import jax.numpy as jnp
+    from jax.flatten_util import ravel_pytree
+
+    with float64():
+        flat, unravel = ravel_pytree(model.init(jax.random.key(0)))
+        keys = jax.random.split(jax.random.key(1), SCALE_DRAWS)
+        drawn = jax.vmap(lambda key: ravel_pytree(model.init(key))[0])(keys)
         axes = jnp.diag(jnp.maximum(jnp.abs(drawn).max(axis=0), 1e-8))
         axes = jnp.concatenate([axes, -axes])
-        tail = jax.jit(jax.vmap(lambda axis, r: self.log_prior(unravel(flat + r * axis)) + jnp.log(r), (0, None)))
+        tail = jax.jit(jax.vmap(lambda axis, r: model.log_prior(unravel(flat + r * axis)) + jnp.log(r), (0, None)))
         far, farther = np.asarray(tail(axes, FAR)), np.asarray(tail(axes, FARTHER))
-        grows = np.isfinite(farther) & (farther >= far)
-        if grows.any():
-            number = int(np.argmax(grows)) % flat.size
-            raise BadInput(
-                f"the prior is improper: it does not fall off along parameter {number}",
-                "use a prior that can be normalised, such as a wide normal",
-            )
+    grows = np.isfinite(farther) & (farther >= far)
+    return int(np.argmax(grows)) % flat.size if grows.any() else None
 
 
 def _called(name: str, function: Callable[..., PyTree], *arguments: PyTree) -> PyTree:

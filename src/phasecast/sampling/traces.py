@@ -94,13 +94,13 @@ def batch_error(means: np.ndarray, batches: int = 10) -> float:
     With few batches the spread is uncertain, so the error is scaled such that ±2 errors hold as often as ±2 standard
     deviations of a normal distribution (Student's t).
     """
-    from scipy.stats import norm, t
+    from scipy.special import ndtr, stdtrit
 
     if len(means) < 2 * batches:
         return float("inf")
     whole = len(means) // batches * batches
     spread = means[-whole:].mean(axis=1).reshape(batches, -1).mean(axis=1)
-    wider = t.ppf(norm.cdf(2), batches - 1) / 2
+    wider = stdtrit(batches - 1, ndtr(2)) / 2
     return float(wider * spread.std(ddof=1) / np.sqrt(batches))
 
 
@@ -112,7 +112,7 @@ def slow_error(means: np.ndarray, times: float, batches: int = 5) -> float:
     (Satterthwaite), with Σ the covariance of the batch means and A what takes their mean away. The error is scaled by
     the ratio, and by Student's t with ν as in :func:`batch_error`.
     """
-    from scipy.stats import norm, t
+    from scipy.special import ndtr, stdtrit
 
     if len(means) < batches:
         return float("inf")
@@ -121,7 +121,7 @@ def slow_error(means: np.ndarray, times: float, batches: int = 5) -> float:
     away = np.eye(batches) - 1 / batches
     centred = away @ _batch_covariance(times / batches, batches)
     shown, freedom = np.trace(centred) / (batches - 1), np.trace(centred) ** 2 / np.trace(centred @ centred)
-    wider = t.ppf(norm.cdf(2), freedom) / 2
+    wider = stdtrit(freedom, ndtr(2)) / 2
     return float(wider * spread.std(ddof=1) * np.sqrt(mean_variance(times) / shown))
 
 

@@ -154,11 +154,11 @@ class Estimator:
         with reporting(self.sampled.name, progress) as report:
             return self.run_reporting(report)
 
-    def run_reporting(self, report: Callable[[LLCProgress], None]) -> LLC:
-        """:meth:`run` with a function that is called with each progress."""
+    def run_reporting(self, report: Callable[[Callable[[], LLCProgress]], None]) -> LLC:
+        """:meth:`run` with what :func:`~phasecast.coefficients.llc.report.reporting` gives."""
         try:
             while self.advance():
-                report(self.progress)
+                report(lambda: self.progress)
         except KeyboardInterrupt:
             if not any(level.steps for level in self.levels):
                 raise

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -38,14 +39,30 @@ SET_UP = LLCProgress("set-up", math.nan, math.nan, math.nan, 0.0, 0.0, None)
 
 ProgressOption: TypeAlias = "bool | Callable[[LLCProgress], None]"
 """Whether to show progress, or a function to call with it."""
+OFTEN = 0.2  # chosen: seconds between two changes of the line; the error of an estimate takes milliseconds
+
+
+class _Shown:
+    """What a line on stderr shows, computed as often as people can read it."""
+
+    def __init__(self, update: Callable[[int, None, str], None]) -> None:
+        self.update, self.last = update, -math.inf
+
+    def __call__(self, progress: Callable[[], LLCProgress]) -> None:
+        if time.monotonic() - self.last > OFTEN:
+            self.last, now = time.monotonic(), progress()
+            self.update(round(now.gradients), None, str(now))
 
 
 @contextmanager
-def reporting(name: str, option: ProgressOption) -> Iterator[Callable[[LLCProgress], None]]:
-    """What to call with each progress. A line appears once two seconds have passed, also while nothing is called."""
+def reporting(name: str, option: ProgressOption) -> Iterator[Callable[[Callable[[], LLCProgress]], None]]:
+    """What to call after each chunk, with a function that says where the work is.
+
+    A line appears once two seconds have passed, also while nothing is called.
+    """
     if callable(option):
-        yield option
+        yield lambda progress: option(progress())
         return
     with working(f"λ̂ of {name}" if name else "λ̂", option, unit="gradients") as shown:
         shown.update(0, None, str(SET_UP))
-        yield lambda progress: shown.update(round(progress.gradients), None, str(progress))
+        yield _Shown(shown.update) if option else lambda progress: None

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -81,6 +82,11 @@ class CurvatureLaw:
 
     def quantile(self, level: float) -> float:
         """The least G with at least ``level`` of the weight at or below it."""
+        ordered, weight_up_to = self._cumulated
+        return float(ordered[min(np.searchsorted(weight_up_to, level), ordered.size - 1)])
+
+    @cached_property
+    def _cumulated(self) -> tuple[np.ndarray, np.ndarray]:
+        """G in ascending order, and the weight at or below each."""
         order = np.argsort(self.G)
-        place = np.searchsorted(np.cumsum(self.weights[order]), level)
-        return float(self.G[order[min(place, self.G.size - 1)]])
+        return self.G[order], np.cumsum(self.weights[order])

@@ -30,6 +30,7 @@ OPS = JaxOps()
 
 ASIDE = 0.03  # chosen: distance from w*, over the size of a parameter, at which sums and means are told apart
 SAME = 1e-4  # relative difference of losses that rounding in float32 explains, with room
+ROOM = 64  # steps that one compiled chunk can hold; chunks of λ̂ have 10, 20 or 50
 
 
 class Place(NamedTuple):
@@ -173,9 +174,9 @@ class _Program:
     @cached_property
     def chunk(self) -> Callable[..., tuple[State, dict[str, Array]]]:
         def run(
-            place: Place, state: State, tuning: Tuning, key: Key, kernel: Kernel, steps: int
+            place: Place, state: State, tuning: Tuning, key: Key, steps: Array, kernel: Kernel, room: int
         ) -> tuple[State, dict[str, Array]]:
-            def one(state: State, number: Array) -> tuple[State, dict[str, Array]]:
+            def step(state: State, number: Array) -> tuple[State, dict[str, Array]]:
                 step_key = jax.random.fold_in(key, number)
                 state, info = kernel.step(OPS, lambda *at: self.target(place, *at), state, tuning, step_key)
                 return state, {
@@ -186,9 +187,15 @@ class _Program:
                     "divergent": info.divergent,
                 }
 
-            return jax.lax.scan(one, state, jnp.arange(steps))
+            def step_and_keep(number: Array, moving: tuple[State, dict[str, Array]]) -> tuple[State, dict[str, Array]]:
+                state, observed = step(moving[0], number)
+                return state, {name: kept.at[number].set(observed[name]) for name, kept in moving[1].items()}
 
-        return jax.jit(run, static_argnames=("kernel", "steps"))
+            _, shapes = jax.eval_shape(step, state, 0)
+            empty = {name: jnp.zeros((room, *one.shape), one.dtype) for name, one in shapes.items()}
+            return jax.lax.fori_loop(0, steps, step_and_keep, (state, empty))
+
+        return jax.jit(run, static_argnames=("kernel", "room"))
 
     @cached_property
     def row_function(self) -> Callable[..., Array]:
@@ -387,7 +394,7 @@ class JaxBackend:
         return jax.random.key(seed)
 
     def fold(self, key: Key, number: int) -> Key:
-        return jax.random.fold_in(key, number)
+        return _fold(key, np.uint32(number))
 
     def normal(self, key: Key, chains: int) -> Array:
         with self.precision():
@@ -407,9 +414,11 @@ class JaxBackend:
     ) -> tuple[State, dict[str, np.ndarray]]:
         """The state after a chunk of steps, and what each step observed, as arrays (steps, chains)."""
         with self.precision():
-            chunk = self._program.chunk
-            state, observed = chunk(self._place, state, self._numbers(tuning), key, kernel=kernel, steps=steps)
-            return state, {name: np.asarray(value) for name, value in observed.items()}
+            room = max(ROOM, 1 << (steps - 1).bit_length())
+            state, observed = self._program.chunk(
+                self._place, state, self._numbers(tuning), key, np.int32(steps), kernel=kernel, room=room
+            )
+            return state, {name: np.asarray(value)[:steps] for name, value in observed.items()}
 
     def evaluate(self, offsets: Array) -> tuple[np.ndarray, np.ndarray]:
         """L − L* and ∇L over all the data at offsets (chains, size)."""
@@ -427,7 +436,10 @@ class JaxBackend:
             return np.asarray(self._program.row_function(self._place, places, row_losses=row_losses))
 
     def _numbers(self, tuning: Tuning) -> Tuning:
-        return Tuning(*(jnp.asarray(value, self._program.real) for value in tuning))
+        return Tuning(*(np.asarray(value, self._program.real) for value in tuning))
+
+
+_fold = jax.jit(jax.random.fold_in)  # a tenth of the time
 
 
 def _moved(leaf: Array, part: Array, entries: Entries) -> Array:
