@@ -10,7 +10,7 @@ ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 # Python compiles what it imports when it first does: pip would compile fourteen thousand modules, we import a quarter
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test test-slow test-bare test-browser coverage lint types contract bench docs clean
+.PHONY: help demo test checks tests test-slow test-bare test-browser coverage lint types contract bench docs clean
 
 help:
 	@echo "make demo          install into .venv, run the demo, print the path of its report"
@@ -25,12 +25,17 @@ help:
 demo: .venv/installed
 	@$(BIN)/phasecast demo
 
-# two at a time where a step has only one thread: the installations, then the checks
+# two at a time: the installations; then the checks, which have one thread, beside the tests, which wait at times
 test:
 	@$(MAKE) --no-print-directory -j 2 .venv/installed-dev .venv-bare/installed
-	@$(MAKE) --no-print-directory -j 2 types contract lint
-	$(ONE_THREAD) $(BIN)/python $(PYTEST) -m "not slow and not bare"
+	@$(MAKE) --no-print-directory -j 2 checks tests
 	@$(MAKE) --no-print-directory test-bare
+
+checks:
+	@$(MAKE) --no-print-directory lint contract types
+
+tests: .venv/installed-dev
+	$(ONE_THREAD) $(BIN)/python $(PYTEST) -m "not slow and not bare"
 
 # in random order; PHASECAST_TEST_SEED repeats one, PHASECAST_TEST_MINUTES ends it in time; then the types of the tests,
 # which take as long to check as those of the library
@@ -57,7 +62,7 @@ lint: .venv/installed-dev
 	$(BIN)/ruff format --check .
 
 types: .venv/installed-dev
-	$(BIN)/pyright --threads 2
+	$(BIN)/pyright
 
 contract: .venv/installed-dev
 	$(BIN)/lint-imports --no-cache
