@@ -7,17 +7,20 @@ PYTEST := -m pytest -n 2 --dist worksteal -q
 # threads of two test processes on two cores would wait for each other: OpenMP's, which torch uses, by spinning
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 
+# which lines the tests reach, in both environments together; tests/covering.py counts and prints them
+REACHED := .venv/reached
+COVERED := PHASECAST_TEST_COVERAGE=$(REACHED) PYTHONPATH=$(CURDIR)/tests
+
 # Python compiles what it imports when it first does: pip would compile fourteen thousand modules, we import a quarter
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test checks tests test-slow test-bare test-browser coverage lint types contract bench docs clean
+.PHONY: help demo test checks tests test-slow test-bare test-browser lint types contract bench docs clean
 
 help:
 	@echo "make demo          install into .venv, run the demo, print the path of its report"
 	@echo "make test          everything a change must pass"
 	@echo "make test-slow     longer checks, in random order"
 	@echo "make test-browser  the studio in this machine's Chromium"
-	@echo "make coverage      which lines the contract and truth tests reach"
 	@echo "make bench         print the figures we claim; those that take minutes are the other scripts in benchmarks/"
 	@echo "make docs          the documentation site, with its tutorials executed: docs/_build/html/index.html"
 	@echo "make clean         remove what the above installed"
@@ -35,7 +38,8 @@ checks:
 	@$(MAKE) --no-print-directory lint contract types
 
 tests: .venv/installed-dev
-	$(ONE_THREAD) $(BIN)/python $(PYTEST) -m "not slow and not bare"
+	@rm -rf $(REACHED)
+	$(COVERED) $(ONE_THREAD) $(BIN)/python $(PYTEST) -p covering -m "not slow and not bare"
 
 # in random order; PHASECAST_TEST_SEED repeats one, PHASECAST_TEST_MINUTES ends it in time; then the types of the tests,
 # which take as long to check as those of the library
@@ -43,14 +47,10 @@ test-slow: .venv/installed-dev
 	PHASECAST_TEST_OPTIMISED=1 $(ONE_THREAD) $(BIN)/python $(PYTEST) -m slow --shuffle
 	$(BIN)/pyright --threads 2 --project tests
 
-# apart from `make test`, because tracing lines costs time: Python 3.11 has no cheap way to do it
-coverage: .venv/installed-dev
-	$(ONE_THREAD) $(BIN)/python $(PYTEST) -m "not slow" --cov --cov-report=term tests/contract tests/truth
-
 # the wheel in a fresh environment with no extra: what a user gets from `pip install phasecast`. Tests that pass there
 # are not run a second time where the extras are
 test-bare: .venv-bare/installed
-	$(ONE_THREAD) .venv-bare/bin/python $(PYTEST) -m "bare and not slow" -p no:cacheprovider -o addopts="" tests
+	$(COVERED) $(ONE_THREAD) .venv-bare/bin/python $(PYTEST) -p covering -m "bare and not slow" -p no:cacheprovider -o addopts="" tests
 
 # Debian's Chromium is `apt-get install chromium`; playwright downloads none
 test-browser: .venv/installed-browser
@@ -97,7 +97,7 @@ docs: .venv/installed-docs
 
 .venv-bare/requirements: pyproject.toml constraints.txt | .venv/bin/python
 	$(BIN)/python -m venv .venv-bare
-	.venv-bare/bin/python $(INSTALL) --no-compile . pytest pytest-timeout pytest-xdist hypothesis
+	.venv-bare/bin/python $(INSTALL) --no-compile . pytest pytest-timeout pytest-xdist hypothesis slipcover
 	@touch $@
 
 .venv-bare/installed: .venv-bare/requirements $(SOURCES)

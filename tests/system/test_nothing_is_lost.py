@@ -150,7 +150,7 @@ class BrokenDisk:
 
 def test_a_crash_at_any_write_whatever_leaves_a_run_that_resumes_to_the_same_bits(tmp_path, monkeypatch):
     """Let the disk break at the first write, the second, …, until the run gets through."""
-    spec = {"steps": 11}
+    spec = {"steps": 15}
     whole = run("walks:WALK", spec, store=tmp_path / "whole", quiet=True)
     crashes = 0
     for works in range(1000):
