@@ -102,6 +102,16 @@ def test_many_parameters_and_rows_do_not_hide_a_stopped_gradient(precision):
         jax_backend(lambda w, x: net(w, x) + 1e-3 * NOISE.normal(), weights, rows, precision=precision)
 
 
+@pytest.mark.parametrize("steepness", [10.0, 100.0, 300.0])
+def test_a_steep_loss_has_its_own_gradient(steepness):
+    """Along its gradient a first quotient is off by sinh(x)/x with x up to 9, as in trained convolutional nets."""
+    weights = np.ones(100)
+    loss = lambda w: jnp.cosh(steepness * jnp.mean(w - 1) * 10)  # noqa: E731
+    jax_backend(loss, weights, None, precision="float32")
+    with pytest.raises(BadInput, match="not its own"):  # the negative control
+        jax_backend(lambda w: 2 * loss(w) - jax.lax.stop_gradient(loss(w)), weights, None, precision="float32")
+
+
 @pytest.mark.parametrize("precision", ["float32", "float64"])
 def test_a_summed_loss_is_recognised_and_a_mean_is_not(precision):
     rows = np.random.default_rng(0).normal(size=(400, 3))
