@@ -38,8 +38,11 @@ class ProbePolicy(Policy):
     closest: float = rule(1e-2, "chosen: over the distance of the probes; chains of any use go farther than this")
     step: float = rule(1e-4, "over the distance: the cubic term is below 1e-8, rounding in float64 below 1e-6")
     step_single: float = rule(0.03, "the same in float32: rounding is 1e-5 of it, the cubic term of r¹⁶ 3%")
-    shorter: float = rule(8.0, "chosen: a quotient counts that a step 8 times shorter confirms; the cubic term of a CNN "
-        "on digits along its gradient is four times the slope at the first step, 2% at the second")  # fmt: skip
+    shorter: float = rule(
+        8.0,
+        "chosen: a quotient counts that a step 8 times shorter confirms; the cubic term of a CNN on digits along its "
+        "gradient is four times the slope at the first step, 2% at the second",
+    )
     confirmed: float = rule(0.1, "chosen: what two steps may differ by, beyond rounding; well below slope_off")
     directions: int = rule(3, "chosen: a kink may lie across one of them")
     disagree: int = rule(2, "the majority of the directions")
