@@ -1,4 +1,4 @@
-"""Chains on JAX: all at once (``vmap``), a chunk of steps in one compiled ``scan``.
+"""Chains on JAX: all at once (``vmap``), a chunk of steps in one compiled loop.
 
 What is compiled (:class:`_Program`) takes w* as an argument, so that one compilation serves all checkpoints.
 """
@@ -21,6 +21,7 @@ from phasecast.core.precision import float64
 from phasecast.core.types import Key, PyTree
 from phasecast.sampling.backends.jax_ops import JaxOps
 from phasecast.sampling.backends.jax_probe import check_value, explaining, probe_loss
+from phasecast.sampling.backends.jax_trees import as_arrays, named_leaves
 from phasecast.sampling.backends.loss_probe import FEW, SUMMED
 from phasecast.sampling.backends.protocol import LARGEST_DOUBLE, Minibatch, NotPickled, batches, check_batch
 from phasecast.sampling.backends.selection import Entries, Only, entries_that_move, how_many
@@ -242,7 +243,7 @@ def jax_backend(
     batch: the minibatches of gradients; None for gradients of all rows.
     precision: "float64" or "float32"; by default float64 up to :data:`LARGEST_DOUBLE` parameters.
     """
-    names, leaves, tree = _named_leaves(params)
+    names, leaves, tree = named_leaves(params)
     shapes = tuple(np.shape(leaf) for leaf in leaves)
     by_name = dict(zip(names, shapes, strict=True))
     entries = entries_that_move(only, by_name)
@@ -252,7 +253,7 @@ def jax_backend(
     size = sum(how_many(chosen, by_name[name]) for name, chosen in entries.items())
     double = size <= LARGEST_DOUBLE if precision is None else precision == "float64"
     with float64() if double else nullcontext():
-        arrays = _as_arrays(data, np.float64 if double else np.float32)
+        arrays = as_arrays(data, np.float64 if double else np.float32)
     program = _Program(loss, tree, tuple(names), shapes, moves, tuple(entries.values()), arrays, decay, batch, double)
     check_batch(batch, program.rows)
     with explaining():
@@ -354,7 +355,7 @@ class JaxBackend:
 
     def moved_to(self, params: PyTree) -> JaxBackend:
         """The same around other parameters of the same shapes, without another compilation."""
-        names, leaves, tree = _named_leaves(params)
+        names, leaves, tree = named_leaves(params)
         if tree != self._program.tree or tuple(np.shape(leaf) for leaf in leaves) != self._program.shapes:
             raise BadInput(
                 f"these parameters have other names or shapes ({', '.join(names[:8])})", "give the same ones"
@@ -447,61 +448,3 @@ def _moved(leaf: Array, part: Array, entries: Entries) -> Array:
     if entries is None:
         return leaf + part.reshape(leaf.shape)
     return leaf.ravel().at[entries].add(part, unique_indices=True, indices_are_sorted=True).reshape(leaf.shape)
-
-
-def parameter_shapes(params: PyTree) -> dict[str, tuple[int, ...]]:
-    """The names of all parameters, like ``layers.0.weight``, and their shapes."""
-    names, leaves, _ = _named_leaves(params)
-    return {name: np.shape(leaf) for name, leaf in zip(names, leaves, strict=True)}
-
-
-def _named_leaves(params: PyTree) -> tuple[list[str], list[Any], Any]:
-    """The arrays of a tree with their names, like ``layers.0.weight``."""
-    paths, tree = jax.tree_util.tree_flatten_with_path(params)
-    if not paths:
-        raise BadInput("params holds no arrays", "give the parameters of a trained model")
-    names = [".".join(_part(key) for key in path) or "params" for path, _ in paths]
-    for name, (_, leaf) in zip(names, paths, strict=True):
-        if np.iscomplexobj(leaf):
-            raise BadInput("a parameter is complex", "split it into its real and imaginary parts")
-        if not _is_numeric(leaf):
-            raise BadInput(f"'{name}' in params is a {type(leaf).__name__}, not numbers", "give arrays of real numbers")
-    return names, [leaf for _, leaf in paths], tree
-
-
-def _part(key: object) -> str:
-    for field in ("key", "idx", "name"):
-        if hasattr(key, field):
-            return str(getattr(key, field))
-    return str(key)
-
-
-def _as_arrays(data: PyTree, real: type[np.floating]) -> PyTree:
-    """Data with its real numbers in the precision of the chains; integers stay."""
-    if data is None:
-        return None
-    leaves = jax.tree.leaves(data)
-    odd = next((type(leaf).__name__ for leaf in leaves if not _is_numeric(leaf)), None)
-    if odd is not None:
-        raise BadInput(f"data holds a {odd}, not numbers", "give arrays with one row per example")
-    if not leaves or not np.ndim(leaves[0]):
-        raise BadInput(
-            f"data holds {'single numbers' if leaves else 'nothing'}, not rows",
-            "give arrays with one row per example, all of the same length",
-        )
-    if not len(leaves[0]):
-        raise BadInput("data has no rows", "give arrays with one row per example")
-
-    def convert(leaf: Array) -> Array:
-        array = leaf if isinstance(leaf, jax.Array) else np.asarray(leaf)
-        return jnp.asarray(array.astype(real) if jnp.issubdtype(array.dtype, jnp.floating) else array)
-
-    return jax.tree.map(convert, data)
-
-
-def _is_numeric(leaf: object) -> bool:
-    """Whether a leaf is a number or an array of numbers that JAX takes."""
-    kind = getattr(leaf, "dtype", None)
-    if kind is None:
-        return isinstance(leaf, bool | int | float | complex)
-    return any(jnp.issubdtype(kind, known) for known in (jnp.number, jnp.bool_, jax.dtypes.prng_key))

@@ -98,7 +98,7 @@ def of_components(
 def _shapes(problem: Problem | TorchProblem) -> dict[str, tuple[int, ...]]:
     """The parameters that can move."""
     if not isinstance(problem, TorchProblem):
-        from phasecast.sampling.backends.jax import parameter_shapes
+        from phasecast.sampling.backends.jax_trees import parameter_shapes
 
         return parameter_shapes(problem.params)
     from phasecast.sampling.backends.torch_module import uncompiled
