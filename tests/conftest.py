@@ -39,7 +39,7 @@ QUICK_TO_COMPILE = (
 )
 """XLA flags of all test processes; none of them changes a bit of a result (``contract/test_same_numbers.py``)."""
 
-collect_ignore = ["reference"]  # scripts; importing them computes
+collect_ignore = ["reference", "covering.py"]  # scripts, which compute when they are imported, and a plugin
 if missing_for_browser_tests():  # a run of the whole suite says so in the end
     collect_ignore.append("browser")
 
