@@ -33,7 +33,11 @@ def _package() -> Path:
     return Path(str(spec.origin)).resolve().parent
 
 
-WATCHED = slipcover.Slipcover(source=[str(_package())], exclude_also=["if TYPE_CHECKING:"])
+WATCHED = slipcover.Slipcover(
+    source=[str(_package())],
+    omit=["*/counterexamples/*"],  # tests run them as the text that is printed
+    exclude_also=["if TYPE_CHECKING:"],
+)
 
 
 class _Finder(MetaPathFinder):
