@@ -28,6 +28,7 @@ from phasecast.sampling.backends.selection import Entries, Only, entries_that_mo
 from phasecast.sampling.kernels.kernel import Array, Kernel, State, Tuning, dot, localised
 
 OPS = JaxOps()
+_fold = jax.jit(jax.random.fold_in)  # 30 µs instead of 260
 
 ASIDE = 0.03  # chosen: distance from w*, over the size of a parameter, at which sums and means are told apart
 SAME = 1e-4  # relative difference of losses that rounding in float32 explains, with room
@@ -438,9 +439,6 @@ class JaxBackend:
 
     def _numbers(self, tuning: Tuning) -> Tuning:
         return Tuning(*(np.asarray(value, self._program.real) for value in tuning))
-
-
-_fold = jax.jit(jax.random.fold_in)  # a tenth of the time
 
 
 def _moved(leaf: Array, part: Array, entries: Entries) -> Array:
