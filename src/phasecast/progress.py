@@ -101,7 +101,8 @@ class Plain:
         rate = (done - (self._first_done or 0)) / (now - self._start) if now > self._start else 0.0
         left = f", {duration((total - done) / rate)} left" if rate and total and done < total else ""
         of_total = f"/{total}" if total else ""
-        return f"{done}{of_total}{self._unit}, {_rate(rate)}{left}{watched}"
+        speed = f", {_rate(rate)}" if rate else ""  # unknown at the first update
+        return f"{done}{of_total}{self._unit}{speed}{left}{watched}"
 
     def say(self, line: str) -> None:
         print(printable(line), file=self._stream, flush=True)
@@ -354,7 +355,7 @@ def _words(metric: Metric) -> str:
 
 
 def _rate(rate: float) -> str:
-    return f"{rate:.3g}/s" if rate >= 1 or rate == 0 else f"{1 / rate:.3g} s each"
+    return f"{rate:.3g}/s" if rate >= 1 else f"{1 / rate:.3g} s each"
 
 
 def duration(seconds: float) -> str:
