@@ -271,11 +271,14 @@ class Level:
 
     @property
     def stein(self) -> tuple[float, float]:
-        """nβ E[u·∇L] + γ E|u|² − d, which is zero for the target, and its standard error."""
+        """nβ E[u·∇L] + γ E|u|² − d, which is zero for the target, and its standard error, as that of λ̂ for short chains."""
         means = self.tuning.nbeta * self.record.pull.means + self.tuning.gamma * self.record.radius.means
         if not means.size:
             return math.nan, math.inf
-        return float(means.mean()) - self.size, mcse(means)
+        error = mcse(means)
+        if self.slowest and math.isfinite(spread := slow_error(means, self.times)):
+            error = max(error, spread)
+        return float(means.mean()) - self.size, error
 
     @property
     def rhat(self) -> float:
