@@ -12,7 +12,9 @@ import numpy as np
 import pytest
 from scipy.integrate import quad
 from scipy.linalg import solve_discrete_lyapunov
+from scipy.optimize import minimize
 
+from phasecast.coefficients.llc.estimate import _beside_centre
 from phasecast.coefficients.llc.level import Level, LevelPhase, Record
 from phasecast.coefficients.llc.noise import heating, loss_share
 from phasecast.coefficients.llc.policy import POLICY
@@ -67,13 +69,13 @@ def test_two_errors_hold_the_mean_of_a_short_series(times):
         assert np.mean(abs(means) < 2 * plain) < 0.8
 
 
-def bowl_chains(stiffness: np.ndarray, steps: int, step: float, replicates: int) -> np.ndarray:
-    """nβL of stationary BAOAB chains in a bowl with γ = 1: (steps, replicates)."""
+def bowl_chains(stiffness: np.ndarray, steps: int, step: float, replicates: int) -> tuple[np.ndarray, np.ndarray]:
+    """nβL and |w − w*|² of stationary BAOAB chains in a bowl with γ = 1: (steps, replicates) each."""
     rng = np.random.default_rng(1)
     curvature, kept = stiffness + 1, math.exp(-POLICY.langevin_friction * step)
     u = rng.normal(size=(replicates, len(stiffness))) / np.sqrt(curvature)
     p = rng.normal(size=u.shape)
-    losses = []
+    losses, squares = [], []
     for _ in range(steps):
         p = p - step / 2 * curvature * u
         u = u + step / 2 * p
@@ -81,7 +83,8 @@ def bowl_chains(stiffness: np.ndarray, steps: int, step: float, replicates: int)
         u = u + step / 2 * p
         p = p - step / 2 * curvature * u
         losses.append(u**2 @ stiffness / 2)
-    return np.array(losses)
+        squares.append(np.sum(u**2, axis=1))
+    return np.array(losses), np.array(squares)
 
 
 @pytest.mark.parametrize(("times", "phase"), [(2.4, LevelPhase.DONE), (1.2, LevelPhase.SPENT), (8.0, LevelPhase.SPENT)])
@@ -90,7 +93,7 @@ def test_the_error_of_short_chains_in_a_bowl_holds(times, phase):
     steps = round(times * POLICY.slowest_time / step)
     exact = float(np.sum(stiffness / (stiffness + 1)) / 2)
     inside, shares = [], []
-    for losses in bowl_chains(stiffness, steps, step, replicates=200).T:
+    for losses in bowl_chains(stiffness, steps, step, replicates=200)[0].T:
         record = Record.empty(1)
         record.loss.append(losses[:, None])
         tuning = Tuning(step, 1.0, POLICY.langevin_friction, 1.0, 1.0)
@@ -99,6 +102,37 @@ def test_the_error_of_short_chains_in_a_bowl_holds(times, phase):
         shares.append(level.error / math.sqrt(exact * mean_variance(times)))
     assert np.mean(inside) > 0.93
     assert np.median(shares) < 1.6
+
+
+def test_steins_identity_of_short_chains_holds_within_its_error():
+    stiffness, step, times = np.logspace(-2, 1, 40), 0.15, 1.2
+    steps = round(times * POLICY.slowest_time / step)
+    tuning = Tuning(step, 1.0, POLICY.langevin_friction, 1.0, 1.0)
+    far = {}
+    for slowest in (POLICY.slowest_time, 0.0):  # the control: as if nothing were known of autocorrelation
+        distances = []
+        for losses, squares in zip(*(array.T for array in bowl_chains(stiffness, steps, step, 200)), strict=True):
+            record = Record.empty(1)
+            record.pull.append(2 * losses[:, None])  # u·∇(nβL) of a bowl
+            record.radius.append(squares[:, None])
+            record.loss.append(losses[:, None])
+            off, error = Level(tuning, {}, 40, False, record, LevelPhase.DONE, slowest=slowest).stein
+            distances.append(off / error)
+        far[slowest] = np.mean(np.abs(distances) > POLICY.large_stein)
+    assert far[POLICY.slowest_time] <= 0.02
+    assert far[0.0] > 0.05
+
+
+@pytest.mark.parametrize("stiffness", [0.0, 0.3, 1.0, 3.0, 1e6])
+def test_chains_that_follow_a_moved_centre_are_at_most_half_of_its_move_from_their_new_mean(stiffness):
+    before, after, lowest = np.array([1.0]), np.array([1.8]), np.array([0.4])
+
+    def mean_offset(centre: np.ndarray) -> np.ndarray:
+        return minimize(lambda u: stiffness * (centre + u - lowest) ** 2 + u**2, [0.0], tol=1e-12).x
+
+    start = {"position": mean_offset(before)[None], "centre": before}
+    begin = _beside_centre(start, after, POLICY.follow)["position"][0]
+    assert abs(begin - mean_offset(after)) <= 0.5 * abs(after - before) + 1e-4
 
 
 def positions_with_noise(curvature: np.ndarray, noise: np.ndarray, step: float, friction: float) -> np.ndarray:

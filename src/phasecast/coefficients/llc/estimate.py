@@ -139,7 +139,7 @@ class Estimator:
             self.plan = plan_for(self.backend, options, nbeta, terms, policy)
             fits = start is not None and len(start["position"]) == self.plan.chains and self.plan.gamma is not None
             if fits and not self.plan.kernel.adjusted:
-                self.plan = replace(self.plan, start=start)
+                self.plan = replace(self.plan, start=_beside_centre(start, self.backend.centre_as_numpy, policy.follow))
             if self.plan.batch is not None:
                 self.backend = self.backend.minibatched(self.plan.batch)
         check_chains(self.plan.chains, self.backend)
@@ -229,7 +229,7 @@ class Estimator:
         level = self._main
         if level is None or not level.state:
             return None
-        return level.hand_over()
+        return level.hand_over() | {"centre": self.backend.centre_as_numpy}
 
     @property
     def progress(self) -> LLCProgress:
@@ -416,6 +416,16 @@ def _fixed_plan(backend: Backend, fixed: Fixed, options: LLCOptions, nbeta: floa
         raise BadInput(f"{fixed.kernel} with a fixed step cannot extrapolate to γ = 0", "give gamma, or sampler='auto'")
     chains = options.chains or policy.adjusted_chains
     return Plan(nbeta, gamma, chains, math.inf, math.inf, KERNELS[fixed.kernel](), policy)
+
+
+def _beside_centre(start: State, centre: np.ndarray, follow: float) -> State:
+    """Where chains go on when w* has moved to ``centre``: they ``follow`` a share of the way.
+
+    In a direction in which nβL has the curvature k, the mean of the chains moves by γ/(k + γ) of what w* moves.
+    """
+    back = (1 - follow) * (np.asarray(start["centre"]) - centre)
+    offsets = np.asarray(start["position"])
+    return start | {"position": (offsets + back).astype(offsets.dtype)}
 
 
 def _curve(levels: list[Level]) -> np.ndarray:

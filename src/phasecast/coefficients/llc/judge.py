@@ -10,7 +10,6 @@ import numpy as np
 from phasecast.coefficients.llc.level import Level, LevelPhase
 from phasecast.coefficients.llc.plan import Plan
 from phasecast.core.results import Status
-from phasecast.sampling.traces import drift
 
 
 @dataclass
@@ -95,13 +94,9 @@ def _against_level(plan: Plan, level: Level) -> list[str]:
             refusals.append(f"only {np.mean(record.acceptance):.0%} of the steps are accepted {where}: use a larger γ")
         if level.divergent_share > policy.most_divergent:
             refusals.append(f"{level.divergent_share:.2%} of the steps diverge {where}: use a larger γ")
-    elif len(record.radius.means) >= policy.fewest_drift_bins:
-        traces = (("|w − w*|²", record.radius, record.radius.mean), ("the loss", record.loss, level.scale / plan.nbeta))
-        for name, trace, size in traces:
-            moved, error = drift(trace.means)
-            if abs(moved) > max(policy.drift_errors * error, policy.drift_share * size):
-                share = moved / size
-                refusals.append(f"{name} still drifts by {share:.1%} {where}: allow more time with seconds")
+    else:
+        for name, share in level.drifts(policy).items():
+            refusals.append(f"{name} still drifts by {share:.1%} {where}: allow more time with seconds")
     return refusals
 
 

@@ -81,8 +81,8 @@ class Record:
         self.acceptance.append(float(np.mean(observed["acceptance"])))
         return True
 
-    def keep_later_half(self) -> None:
-        self.loss, self.radius, self.pull = (trace.later(0.5) for trace in (self.loss, self.radius, self.pull))
+    def keep_later(self, share: float) -> None:
+        self.loss, self.radius, self.pull = (trace.later(share) for trace in (self.loss, self.radius, self.pull))
 
 
 @dataclass
@@ -113,8 +113,9 @@ class WarmUp:
 
     Adjusted kernels count ``chunks`` since the last restart and all ``adaptations``, keep the ``longest_step`` that
     does not diverge and the last ``positions``; Langevin dynamics keeps (λ̂, its error, |w − w*|², Stein) of its
-    ``windows``, the ``time`` since the last, how often its step was ``halved``, how much noise makes it ``shrink``, and
-    how many windows were ``cool`` since it last did.
+    ``windows``, the ``time`` since the last, how often its step was ``halved``, how much noise makes it ``shrink``, how
+    many windows were ``cool`` since it last did, and how many steps of the last one are ``borrowed``: on minibatches,
+    where λ̂ is large and its noise small, they count only until there are enough that had more time to warm up.
     """
 
     chunks: int = 0
@@ -126,6 +127,7 @@ class WarmUp:
     halved: int = 0
     shrink: float = 1.0
     cool: int = 0
+    borrowed: int = 0
 
 
 @dataclass
@@ -215,7 +217,17 @@ class Level:
 
     @property
     def error(self) -> float:
-        """Its standard error, with what is uncertain of the noise of minibatches.
+        """Its standard error, with what is uncertain of the noise of minibatches."""
+        return math.hypot(self.sampling_error, self._heating_error)
+
+    @property
+    def _heating_error(self) -> float:
+        """What stays uncertain of the heating, however long the chains."""
+        return math.hypot(POLICY.heated_width, self.share_width) * self.heating
+
+    @property
+    def sampling_error(self) -> float:
+        """The standard error of a mean over so many steps.
 
         For chains without a test, which are short, it is at least that of a few long batches, and once they are warm at
         least what chains of so few autocorrelation times have. Where time ended them, it holds how far they drifted.
@@ -230,7 +242,7 @@ class Level:
                 moved, _ = drift(self.record.loss.means)  # of pure noise it is two errors
                 beyond = max(0.0, (self.tuning.nbeta * moved) ** 2 - 4 * error**2)
                 error = math.hypot(error, math.sqrt(beyond))
-        return math.hypot(error, math.hypot(POLICY.heated_width, self.share_width) * self.heating)
+        return error
 
     @property
     def _error_of_few_times(self) -> float:
@@ -252,7 +264,7 @@ class Level:
         (before, *_), (last, error, *_) = self.warm_up.windows[-2:]
         times = POLICY.langevin_window / POLICY.slowest_time  # a window is shorter than what the loss remembers
         of_theory = math.sqrt((abs(last) + max(0.0, self.gap)) * mean_variance(times) / self.chains)
-        return last, math.hypot(max(error, of_theory), last - before)
+        return last, math.hypot(max(error, of_theory), last - before, self._heating_error)
 
     @property
     def scale(self) -> float:
@@ -271,7 +283,7 @@ class Level:
 
     @property
     def stein(self) -> tuple[float, float]:
-        """nβ E[u·∇L] + γ E|u|² − d, which is zero for the target, and its standard error, as that of λ̂ for short chains."""
+        """nβ E[u·∇L] + γ E|u|² − d, which is zero for the target, and its error as in :attr:`sampling_error`."""
         means = self.tuning.nbeta * self.record.pull.means + self.tuning.gamma * self.record.radius.means
         if not means.size:
             return math.nan, math.inf
@@ -279,6 +291,17 @@ class Level:
         if self.slowest and math.isfinite(spread := slow_error(means, self.times)):
             error = max(error, spread)
         return float(means.mean()) - self.size, error
+
+    def drifts(self, policy: LLCPolicy) -> dict[str, float]:
+        """What moved between the halves of the record by more than its noise, and by which share of its size."""
+        radius, loss, found = self.record.radius, self.record.loss, {}
+        if len(radius.means) >= policy.fewest_drift_bins:
+            sizes = {"|w − w*|²": (radius, radius.mean), "the loss": (loss, self.scale / self.tuning.nbeta)}
+            for name, (trace, size) in sizes.items():
+                moved, error = drift(trace.means)
+                if abs(moved) > max(policy.drift_errors * error, policy.drift_share * size):
+                    found[name] = moved / size
+        return found
 
     @property
     def rhat(self) -> float:
@@ -362,7 +385,7 @@ def _advance_adjusted(backend: Backend, plan: Plan, level: Level, key: RandomKey
         if met and level.error <= goal * level.scale:
             level.phase = LevelPhase.DONE
         elif not met and level.steps >= 4 * policy.fewest_steps:
-            level.record.keep_later_half()
+            level.record.keep_later(0.5)
 
 
 def _advance_langevin(backend: Backend, plan: Plan, level: Level, key: RandomKey, goal: float) -> None:
@@ -398,25 +421,32 @@ def _advance_langevin(backend: Backend, plan: Plan, level: Level, key: RandomKey
             warm_up.cool += 1
             radius = level.record.radius
             stein = level.tuning.nbeta * level.record.pull.mean + level.tuning.gamma * radius.mean - level.size
-            warm_up.windows.append((level.value, level.error, radius.mean, stein))
+            warm_up.windows.append((level.value, level.sampling_error, radius.mean, stein))
             fewest = policy.first_windows - (plan.start is not None)  # chains that moved before have left their start
             still = len(warm_up.windows) >= fewest and warm_up.cool >= 2 and _stands_still(level, policy)
             if still:
                 level.phase, level.next_look = LevelPhase.SAMPLING, 0  # what the last window observed counts
+                warm_up.borrowed = level.steps if plan.batch is not None else 0
             else:
                 if plan.batch is not None and heated(plan, level) < policy.needlessly_cool:
                     _change_step(plan, level)
                 level.restart(policy)
         return
-    sampled = level.steps * level.tuning.step_size
-    enough = sampled >= policy.last_windows * window and level.steps >= level.next_look
+    sampled = (level.steps - warm_up.borrowed) * level.tuning.step_size
+    windows = policy.last_windows if plan.batch is None else policy.last_batch_windows
+    enough = sampled >= windows * window and level.steps >= level.next_look
     if enough:
-        level.next_look = int(policy.look_growth * level.steps)
+        if warm_up.borrowed:
+            level.record.keep_later(1 - warm_up.borrowed / level.steps)
+            warm_up.borrowed = 0
         radius = level.record.radius
         moved, error = drift(radius.means)
         still = abs(moved) <= max(2 * policy.still * radius.mean, policy.still_errors * error)
-        if still and level.error <= goal * level.scale:
+        if plan.batch is not None and level.drifts(policy):
+            level.record.keep_later(0.5)
+        elif still and level.error <= goal * level.scale:
             level.phase = LevelPhase.DONE
+        level.next_look = int(policy.look_growth * level.steps)
 
 
 def _stands_still(level: Level, policy: LLCPolicy) -> bool:
