@@ -16,6 +16,7 @@ from phasecast.core.results import Verdict
 from phasecast.grokking import effective_width, quadratic, train
 from phasecast.grokking import task as make_task
 from phasecast.grokking.analysis.timeline import timeline
+from phasecast.grokking.tasks import TASKS
 from phasecast.lab import Store, find_recipe, load, run
 from phasecast.studies.grokking import training as study
 
@@ -110,7 +111,7 @@ def test_bad_input_is_one_line_and_leaves_nothing(store, command, settings, said
     assert not list(store.glob("grokking-*"))
 
 
-@pytest.mark.parametrize("name", ["subtraction", "multiplication", "division", "permutations", "sparse_parity"])
+@pytest.mark.parametrize("name", TASKS[1:])
 def test_every_task_runs(store, name):
     settings = {**TINY, "task": name, "degree": 3, "bits": 6, "steps": 40, "batch": None, "llc": False}
     assert run("grokking", settings, store=store, quiet=True).summary["numbers"]["steps"] == 40

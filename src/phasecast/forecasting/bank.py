@@ -18,9 +18,10 @@ import numpy as np
 
 from phasecast.core.errors import BadInput
 from phasecast.core.policy import Policy, rule
-from phasecast.forecasting.settings import MODULAR, Settings
+from phasecast.forecasting.settings import Settings
 from phasecast.grokking.analysis.curves import POLICY as GROKKING
 from phasecast.grokking.analysis.curves import first_step_at
+from phasecast.grokking.tasks import MODULAR
 
 FORMAT = 1  # of the file; raise it when its arrays change
 SHIPPED = "bank.npz"

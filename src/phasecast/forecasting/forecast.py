@@ -23,8 +23,9 @@ from phasecast.forecasting.log import TrainingLog, read_log
 from phasecast.forecasting.lone_log import LineForecast
 from phasecast.forecasting.model import BankForecast, forecast_before_start, forecast_with_bank, law_of
 from phasecast.forecasting.result import Forecast
-from phasecast.forecasting.settings import MODULAR, Settings
+from phasecast.forecasting.settings import Settings
 from phasecast.forecasting.signals import table_in_log
+from phasecast.grokking.tasks import MODULAR
 
 LANDMARKS = 1.25  # ratio of the times since memorisation at which forecasts are made: ten per decade
 FIRST_LANDMARK = 100.0  # steps after memorisation; earlier, no basis says more than the settings

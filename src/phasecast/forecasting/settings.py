@@ -7,10 +7,9 @@ from dataclasses import dataclass
 
 from phasecast.core.errors import BadInput, unknown, whole_number
 from phasecast.grokking.optimisers import BETA2, OPTIMISERS
-from phasecast.grokking.tasks import TASKS
+from phasecast.grokking.tasks import MODULAR, TASKS
 
 NETWORKS = ("quadratic", "mlp", "transformer")
-MODULAR = ("addition", "subtraction", "multiplication", "division")
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,8 @@ from phasecast.core.errors import BadInput, unknown, whole_number
 
 LARGEST_DEGREE = 5  # 120 permutations, 14400 rows
 MOST_BITS = 16  # 65536 rows
-TASKS = ("addition", "subtraction", "multiplication", "division", "permutations", "sparse_parity")
+MODULAR = ("addition", "subtraction", "multiplication", "division")
+TASKS = (*MODULAR, "permutations", "sparse_parity")
 
 
 @dataclass(frozen=True, eq=False)

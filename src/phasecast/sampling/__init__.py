@@ -2,7 +2,7 @@
 
 from phasecast.sampling.gibbs import gibbs_coefficient
 from phasecast.sampling.kernels.blackjax import from_blackjax, mclmc, nuts
-from phasecast.sampling.kernels.fixed_run import Fixed
+from phasecast.sampling.kernels.fixed_settings import Fixed
 from phasecast.sampling.kernels.hmc import hmc, mala
 from phasecast.sampling.kernels.kernel import Kernel, Tuning
 from phasecast.sampling.kernels.langevin import langevin

@@ -14,7 +14,7 @@ from phasecast.coefficients.llc.level import Curvature, Level, LevelPhase, Recor
 from phasecast.coefficients.llc.plan import Plan
 from phasecast.coefficients.llc.policy import LLCPolicy
 from phasecast.sampling.backends.protocol import Backend, stream
-from phasecast.sampling.kernels.fixed_run import Fixed
+from phasecast.sampling.kernels.fixed_settings import Fixed
 from phasecast.sampling.kernels.kernel import RandomKey, Tuning
 
 

@@ -14,7 +14,7 @@ from phasecast.core.errors import BadInput, unknown, whole_number
 from phasecast.sampling import KERNELS, Fixed, Kernel
 from phasecast.sampling.backends.protocol import Minibatch
 from phasecast.sampling.backends.selection import Only, check_only
-from phasecast.sampling.kernels.fixed_run import FIXED_KERNELS
+from phasecast.sampling.kernels.fixed_settings import FIXED_KERNELS
 
 StorableSampler = Literal["auto", "hmc", "mala", "langevin", "sgld", "rmsprop-sgld", "sgnht"]
 """Kernels whose state is plain arrays, so that a run can be stored; those of blackjax have states of their own."""

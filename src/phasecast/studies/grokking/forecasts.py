@@ -15,7 +15,8 @@ from phasecast.forecasting.forecast import before_start, forecast
 from phasecast.forecasting.log import TrainingLog
 from phasecast.forecasting.lone_log import Landmarks
 from phasecast.forecasting.result import Forecast
-from phasecast.forecasting.settings import MODULAR, Settings
+from phasecast.forecasting.settings import Settings
+from phasecast.grokking.tasks import MODULAR
 
 LOGGED = "logged"
 """Where the state of a run keeps what was logged so far."""

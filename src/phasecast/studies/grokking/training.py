@@ -22,7 +22,7 @@ from phasecast.grokking.analysis.checkpoint_measures import OBSERVED, observe
 from phasecast.grokking.analysis.curves import POLICY, crossings, effective_width, grokking_severity
 from phasecast.grokking.analysis.timeline import Timeline, narrate, timeline
 from phasecast.grokking.networks import Architecture, Params, mlp, quadratic, transformer
-from phasecast.grokking.tasks import Task, split, task
+from phasecast.grokking.tasks import MODULAR, Task, split, task
 from phasecast.grokking.theory.predictions import exact_lines
 from phasecast.grokking.theory.ridge import ridge_solution
 from phasecast.grokking.training import CURVES, Piece, State, checkpoint_steps, train
@@ -114,7 +114,7 @@ def network_of(spec: Grokking, table: Task) -> Architecture:
 def observable(spec: Grokking) -> bool:
     """Whether the theory applies: the quadratic network on pairs modulo p."""
     square = spec.network == "quadratic" and spec.activation in (None, "square")
-    return spec.llc and square and spec.task in ("addition", "subtraction", "multiplication", "division")
+    return spec.llc and square and spec.task in MODULAR
 
 
 def work(spec: Grokking, state: State | None) -> Iterator[Chunk]:
