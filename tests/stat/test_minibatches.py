@@ -72,6 +72,20 @@ def test_chains_that_go_on_at_another_checkpoint_keep_their_tuning():
     assert warm_up[1] < 0.75 * warm_up[0]
 
 
+@pytest.mark.parametrize("policy", [MINIBATCHES, POLICY])
+def test_chains_that_flew_away_begin_again_at_the_centre(policy):
+    """A position from which any step leads to a loss that is not finite; going on from there was refused."""
+    sampler = estimator(policy, chains=4, target=0.1, seed=8, sampler="auto" if policy is MINIBATCHES else "langevin")
+    for _ in range(5):
+        sampler.advance()
+    level = sampler.levels[-1]
+    level.state = level.state | {name: 1e200 * np.asarray(level.state[name]) for name in ("position", "momentum")}
+    measured = sampler.run()
+    assert level.warm_up.halved > 0
+    assert measured.status is not Status.REFUSED
+    assert abs(measured.value - exact(measured.nbeta, measured.gamma)) < 3 * measured.error
+
+
 def test_the_step_is_as_long_as_the_noise_allows():
     """At three times the target, noise may add three times as much, which for short steps is a step as much longer."""
     steps = []

@@ -9,7 +9,7 @@ import xarray as xr
 
 from phasecast.core import Status
 from phasecast.posterior import Model, linear, rlct
-from phasecast.posterior.limit import local_shape, trend_weights
+from phasecast.posterior.limit import LocalShape, Trend, distance_to_limit, local_shape, trend_weights
 from phasecast.posterior.rlct import around
 from phasecast.posterior.rlct_policy import POLICY
 
@@ -125,3 +125,13 @@ def test_other_data_move_a_singular_model_by_less_than_the_bound_and_a_regular_o
     bound = POLICY.fluctuation * np.sqrt(0.25 * beta / 2)
     assert 0.4 * bound < np.std(singular) < bound
     assert np.std([moments(n * (W - mean) ** 2 / 2, MASS, beta) for mean in means]) < 0.01 * bound
+
+
+def test_what_the_gaussian_does_not_explain_is_part_of_the_distance():
+    """A regular model with λ = 3 whose posterior is not quite Gaussian: λ̂ was 2.60 ± 0.14, ok."""
+    shape = LocalShape(6, np.full(6, 0.97), gaussian=2.86, slope=0.1)
+    near, far = (distance_to_limit(value, 0.045, Trend(0.1, 0.05), shape) for value in (2.83, 2.6))
+    assert near.regular
+    assert near.distance == pytest.approx(0.14)
+    assert far.regular
+    assert abs(2.6 - 3) < 2 * np.hypot(0.045, far.distance)

@@ -15,11 +15,11 @@ from scipy.linalg import solve_discrete_lyapunov
 from scipy.optimize import minimize
 
 from phasecast.coefficients.llc.estimate import _beside_centre
-from phasecast.coefficients.llc.level import Level, LevelPhase, Record
+from phasecast.coefficients.llc.level import Level, LevelPhase
 from phasecast.coefficients.llc.noise import heating, loss_share
 from phasecast.coefficients.llc.policy import POLICY
 from phasecast.sampling.kernels.kernel import Tuning
-from phasecast.sampling.traces import batch_error, mean_variance, slow_error
+from phasecast.sampling.traces import Record, batch_error, mean_variance, slow_error
 
 
 def loss_autocorrelation_time(stiffness: float) -> float:

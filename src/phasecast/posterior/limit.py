@@ -112,12 +112,14 @@ class DistanceToLimit(NamedTuple):
 def distance_to_limit(
     value: float, error: float, trend: Trend, shape: LocalShape | None, policy: RLCTPolicy = POLICY
 ) -> DistanceToLimit:
-    """r/2 less the Gaussian prediction if that explains λ̂, else from the trend and its error."""
+    """r/2 less the Gaussian prediction if that explains λ̂, with what it leaves unexplained beyond the noise; else from
+    the trend and its error."""
     if shape is not None and math.isfinite(shape.gaussian):
         off, slope_off = abs(value - shape.gaussian), abs(trend.slope - shape.slope)
         wrong = policy.gaussian_within * shape.gaussian
         if off <= policy.tolerance * error + wrong and slope_off <= policy.tolerance * trend.error + wrong:
-            return DistanceToLimit(abs(shape.identified / 2 - shape.gaussian), True)
+            unexplained = max(0.0, off - error)
+            return DistanceToLimit(abs(shape.identified / 2 - shape.gaussian) + unexplained, True)
     return DistanceToLimit(policy.distance_per_trend * math.hypot(trend.slope, trend.error), False)
 
 

@@ -79,6 +79,38 @@ class Trace:
         return Trace(self.chains, self.width, means, draws, self.rest[:0], np.sum(draws**2, axis=0) * self.width, steps)
 
 
+OBSERVED = ("loss", "radius", "pull")
+
+
+@dataclass
+class Record:
+    """What the chains of a level observed: L − L*, |w − w*|², (w − w*)·∇L, acceptance and divergences."""
+
+    chains: int
+    loss: Trace
+    radius: Trace
+    pull: Trace
+    acceptance: list[float] = field(default_factory=list)
+    divergences: int = 0
+
+    @classmethod
+    def empty(cls, chains: int) -> Record:
+        return cls(chains, Trace(chains), Trace(chains), Trace(chains))
+
+    def append(self, observed: dict[str, np.ndarray]) -> bool:
+        """Note what some steps observed; False, and nothing but divergences is noted, if it is not finite."""
+        self.divergences += int(np.sum(observed["divergent"]))
+        if not all(np.all(np.isfinite(observed[name])) for name in OBSERVED):
+            return False
+        for name in OBSERVED:
+            getattr(self, name).append(observed[name])
+        self.acceptance.append(float(np.mean(observed["acceptance"])))
+        return True
+
+    def keep_later(self, share: float) -> None:
+        self.loss, self.radius, self.pull = (trace.later(share) for trace in (self.loss, self.radius, self.pull))
+
+
 def mcse(means: np.ndarray) -> float:
     """The standard error of the mean of a series (steps, chains), by its effective sample size."""
     if len(means) < FEWEST_DRAWS:

@@ -10,12 +10,13 @@ import math
 
 import numpy as np
 
-from phasecast.coefficients.llc.level import Curvature, Level, LevelPhase, Record
+from phasecast.coefficients.llc.level import Curvature, Level, LevelPhase
 from phasecast.coefficients.llc.plan import Plan
 from phasecast.coefficients.llc.policy import LLCPolicy
 from phasecast.sampling.backends.protocol import Backend, stream
 from phasecast.sampling.kernels.fixed_settings import Fixed
 from phasecast.sampling.kernels.kernel import RandomKey, Tuning
+from phasecast.sampling.traces import Record
 
 
 def proceed_fixed(backend: Backend, plan: Plan, fixed: Fixed, levels: list[Level], seed: int) -> bool:

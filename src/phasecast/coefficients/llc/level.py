@@ -30,9 +30,7 @@ from phasecast.coefficients.llc.plan import Plan
 from phasecast.coefficients.llc.policy import POLICY, LLCPolicy
 from phasecast.sampling.backends.protocol import Backend, stream
 from phasecast.sampling.kernels.kernel import Array, Kernel, RandomKey, State, Tuning
-from phasecast.sampling.traces import Trace, batch_error, drift, mcse, mean_variance, rhat, slow_error
-
-OBSERVED = ("loss", "radius", "pull")
+from phasecast.sampling.traces import OBSERVED, Record, batch_error, drift, mcse, mean_variance, rhat, slow_error
 
 UNKNOWN = -1.0
 """A gap that was not measured yet, as it is stored."""
@@ -54,35 +52,6 @@ class LevelPhase(StrEnum):
     @property
     def active(self) -> bool:
         return self in (LevelPhase.WARM_UP, LevelPhase.SAMPLING)
-
-
-@dataclass
-class Record:
-    """What the chains of a level observed: L − L*, |w − w*|², (w − w*)·∇L, acceptance and divergences."""
-
-    chains: int
-    loss: Trace
-    radius: Trace
-    pull: Trace
-    acceptance: list[float] = field(default_factory=list)
-    divergences: int = 0
-
-    @classmethod
-    def empty(cls, chains: int) -> Record:
-        return cls(chains, Trace(chains), Trace(chains), Trace(chains))
-
-    def append(self, observed: dict[str, np.ndarray]) -> bool:
-        """Note what some steps observed; False, and nothing but divergences is noted, if it is not finite."""
-        self.divergences += int(np.sum(observed["divergent"]))
-        if not all(np.all(np.isfinite(observed[name])) for name in OBSERVED):
-            return False
-        for name in OBSERVED:
-            getattr(self, name).append(observed[name])
-        self.acceptance.append(float(np.mean(observed["acceptance"])))
-        return True
-
-    def keep_later(self, share: float) -> None:
-        self.loss, self.radius, self.pull = (trace.later(share) for trace in (self.loss, self.radius, self.pull))
 
 
 @dataclass
@@ -393,14 +362,9 @@ def _advance_langevin(backend: Backend, plan: Plan, level: Level, key: RandomKey
     early = level.phase is LevelPhase.WARM_UP and level.gradients < policy.short_chunk_gradients * level.chains
     tuned = plan.start is not None and plan.batch is not None
     steps = policy.short_chunk if early and not tuned else plan.chunk
-    before = level.state
     observed = level.run(backend, plan.kernel, key, steps)
     if not all(np.all(np.isfinite(observed[name])) for name in OBSERVED):
-        level.state = before
-        level.tuning = level.tuning._replace(step_size=level.tuning.step_size / 2)
-        warm_up.halved += 1
-        if warm_up.halved > policy.most_halvings:
-            level.phase = LevelPhase.BROKEN
+        _begin_again(backend, plan, level, key)
         return
     warm_up.time += steps * level.tuning.step_size
     window = policy.langevin_window / math.sqrt(level.tuning.gamma)
@@ -447,6 +411,22 @@ def _advance_langevin(backend: Backend, plan: Plan, level: Level, key: RandomKey
         elif still and level.error <= goal * level.scale:
             level.phase = LevelPhase.DONE
         level.next_look = int(policy.look_growth * level.steps)
+
+
+def _begin_again(backend: Backend, plan: Plan, level: Level, key: RandomKey) -> None:
+    """From w* with half the step: chains that flew to where the loss is not finite do not come back."""
+    halved, shrink = level.warm_up.halved + 1, level.warm_up.shrink / 2
+    if halved > plan.policy.most_halvings:
+        level.phase = LevelPhase.BROKEN
+        return
+    level.warm_up, level.phase = WarmUp(halved=halved, shrink=shrink), LevelPhase.WARM_UP
+    level.restart(plan.policy)
+    key = stream(backend, key, "again", halved)
+    at_centre = backend.array(np.zeros((level.chains, level.size)))
+    level.curvature = Curvature(0.0, np.asarray(backend.normal(stream(backend, key, "curvature"), level.chains)))
+    _follow_curvature(backend, plan, level, at_centre, plan.policy.curvature_looks, key)
+    level.tuning = _tuned(level, plan)
+    level.state = backend.init(plan.kernel, at_centre, level.tuning, stream(backend, key, "state"))
 
 
 def _stands_still(level: Level, policy: LLCPolicy) -> bool:

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from phasecast.coefficients.llc.level import OBSERVED, Curvature, Level, LevelPhase, Record, WarmUp
+from phasecast.coefficients.llc.level import Curvature, Level, LevelPhase, WarmUp
 from phasecast.sampling.backends.protocol import Backend
 from phasecast.sampling.kernels.kernel import Tuning
-from phasecast.sampling.traces import Trace
+from phasecast.sampling.traces import OBSERVED, Record, Trace
 
 
 def to_plain(level: Level) -> dict[str, Any]:
