@@ -326,7 +326,7 @@ def parts(quick: bool) -> None:
         components = dict(list(components.items())[:2] + list(components.items())[-1:])
     begun = time.monotonic()
     measured = pc.torch.llc_components(
-        trained.module, trained.data, trained.loss, components, n=trained.n, seconds=4.0 if quick else 12.0, target=0.1,
+        trained.module, trained.data, trained.loss, components, n=trained.n, seconds=4.0 if quick else 30.0, target=0.1,
         progress=False,
     )  # fmt: skip
     print(measured)
