@@ -137,9 +137,10 @@ class Estimator:
         else:
             terms = max(self.backend.rows or 0, sampled.n or 0) if self.backend.rows else 0
             self.plan = plan_for(self.backend, options, nbeta, terms, policy)
-            fits = start is not None and len(start["position"]) == self.plan.chains and self.plan.gamma is not None
-            if fits and not self.plan.kernel.adjusted:
-                self.plan = replace(self.plan, start=_beside_centre(start, self.backend.centre_as_numpy, policy.follow))
+            tuned = self.plan.gamma is not None and not self.plan.kernel.adjusted
+            if tuned and start is not None and len(start["position"]) == self.plan.chains:
+                moved = _beside_centre(start, self.backend.centre_as_numpy, policy.follow)
+                self.plan = replace(self.plan, start=moved)
             if self.plan.batch is not None:
                 self.backend = self.backend.minibatched(self.plan.batch)
         check_chains(self.plan.chains, self.backend)
