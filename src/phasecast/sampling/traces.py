@@ -82,6 +82,11 @@ class Trace:
 OBSERVED = ("loss", "radius", "pull")
 
 
+def all_finite(observed: dict[str, np.ndarray]) -> bool:
+    """Whether steps stayed where the loss is finite."""
+    return all(np.all(np.isfinite(observed[name])) for name in OBSERVED)
+
+
 @dataclass
 class Record:
     """What the chains of a level observed: L − L*, |w − w*|², (w − w*)·∇L, acceptance and divergences."""
@@ -97,17 +102,16 @@ class Record:
     def empty(cls, chains: int) -> Record:
         return cls(chains, Trace(chains), Trace(chains), Trace(chains))
 
-    def append(self, observed: dict[str, np.ndarray]) -> bool:
-        """Note what some steps observed; False, and nothing but divergences is noted, if it is not finite."""
+    def append(self, observed: dict[str, np.ndarray]) -> None:
+        """Note what some steps observed; nothing but divergences, if it is not finite."""
         self.divergences += int(np.sum(observed["divergent"]))
-        if not all(np.all(np.isfinite(observed[name])) for name in OBSERVED):
-            return False
-        for name in OBSERVED:
-            getattr(self, name).append(observed[name])
-        self.acceptance.append(float(np.mean(observed["acceptance"])))
-        return True
+        if all_finite(observed):
+            for name in OBSERVED:
+                getattr(self, name).append(observed[name])
+            self.acceptance.append(float(np.mean(observed["acceptance"])))
 
     def keep_later(self, share: float) -> None:
+        """Forget the first steps, up to the last ``share`` of them."""
         self.loss, self.radius, self.pull = (trace.later(share) for trace in (self.loss, self.radius, self.pull))
 
 

@@ -30,7 +30,7 @@ from phasecast.coefficients.llc.plan import Plan
 from phasecast.coefficients.llc.policy import POLICY, LLCPolicy
 from phasecast.sampling.backends.protocol import Backend, stream
 from phasecast.sampling.kernels.kernel import Array, Kernel, RandomKey, State, Tuning
-from phasecast.sampling.traces import OBSERVED, Record, batch_error, drift, mcse, mean_variance, rhat, slow_error
+from phasecast.sampling.traces import Record, all_finite, batch_error, drift, mcse, mean_variance, rhat, slow_error
 
 UNKNOWN = -1.0
 """A gap that was not measured yet, as it is stored."""
@@ -82,9 +82,9 @@ class WarmUp:
 
     Adjusted kernels count ``chunks`` since the last restart and all ``adaptations``, keep the ``longest_step`` that
     does not diverge and the last ``positions``; Langevin dynamics keeps (λ̂, its error, |w − w*|², Stein) of its
-    ``windows``, the ``time`` since the last, how often its step was ``halved``, how much noise makes it ``shrink``, how
-    many windows were ``cool`` since it last did, and how many steps of the last one are ``borrowed``: on minibatches,
-    where λ̂ is large and its noise small, they count only until there are enough that had more time to warm up.
+    ``windows``, the ``time`` since the last, how often its step was ``halved``, how much that and noise ``shrink`` it,
+    how many windows were ``cool`` since, and how many steps of the last one are ``borrowed``: on minibatches, where λ̂
+    is large and its noise small, they count only until the chains have moved on for an autocorrelation time.
     """
 
     chunks: int = 0
@@ -363,7 +363,7 @@ def _advance_langevin(backend: Backend, plan: Plan, level: Level, key: RandomKey
     tuned = plan.start is not None and plan.batch is not None
     steps = policy.short_chunk if early and not tuned else plan.chunk
     observed = level.run(backend, plan.kernel, key, steps)
-    if not all(np.all(np.isfinite(observed[name])) for name in OBSERVED):
+    if not all_finite(observed):
         _begin_again(backend, plan, level, key)
         return
     warm_up.time += steps * level.tuning.step_size
@@ -386,7 +386,8 @@ def _advance_langevin(backend: Backend, plan: Plan, level: Level, key: RandomKey
             radius = level.record.radius
             stein = level.tuning.nbeta * level.record.pull.mean + level.tuning.gamma * radius.mean - level.size
             warm_up.windows.append((level.value, level.sampling_error, radius.mean, stein))
-            fewest = policy.first_windows - (plan.start is not None)  # chains that moved before have left their start
+            moved_before = plan.start is not None and not warm_up.halved  # such chains have left their start
+            fewest = policy.first_windows - moved_before
             still = len(warm_up.windows) >= fewest and warm_up.cool >= 2 and _stands_still(level, policy)
             if still:
                 level.phase, level.next_look = LevelPhase.SAMPLING, 0  # what the last window observed counts
@@ -397,8 +398,8 @@ def _advance_langevin(backend: Backend, plan: Plan, level: Level, key: RandomKey
                 level.restart(policy)
         return
     sampled = (level.steps - warm_up.borrowed) * level.tuning.step_size
-    windows = policy.last_windows if plan.batch is None else policy.last_batch_windows
-    enough = sampled >= windows * window and level.steps >= level.next_look
+    needed = policy.last_windows * window if plan.batch is None else level.slowest
+    enough = sampled >= needed and level.steps >= level.next_look
     if enough:
         if warm_up.borrowed:
             level.record.keep_later(1 - warm_up.borrowed / level.steps)

@@ -87,9 +87,6 @@ class LLCPolicy(Policy):
     fewest_window_steps: int = rule(20, "chosen: steps of a window at least, so that its means have errors")
     slowest_time: float = rule(2.5, "autocorrelation time of the loss in 1/√γ, of the softest direction; see level.py")
     last_windows: int = rule(3, "chosen: windows sampled at least, with the last of warm-up; enters coverage")
-    last_batch_windows: float = rule(
-        1.25, "the same on minibatches, after warm-up: one autocorrelation time, because models are large there"
-    )
     still: float = rule(0.01, "chosen: relative change between windows that counts as none; enters coverage")
     still_errors: float = rule(3.0, "standard errors: one false alarm in 370")
     most_halvings: int = rule(20, "chosen: a millionth of the first step; the loss is not smooth there")
