@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import gc
 import json
 import os
 import shutil
@@ -17,7 +18,7 @@ import pytest
 from hypothesis import settings
 
 from browsing import chromium, studio, tab  # noqa: F401 - pytest finds fixtures here
-from phasecast.cli import main
+from phasecast.cli import OBJECTS_BETWEEN_COLLECTIONS, main
 from running import (  # noqa: F401 - pytest finds its hooks here
     missing_for_browser_tests,
     pytest_addoption,
@@ -77,6 +78,7 @@ def _share_compiled_programs() -> None:
     os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "1e9"
 
 
+gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)
 _compile_quickly()
 _share_compiled_programs()
 

@@ -1,4 +1,4 @@
-"""How much lower is the loss near w*? Descent from w*, held back by γ: what λ̂ relative to the minimum needs."""
+"""How much lower is the loss near w*? Descent, held back to w* by γ: what λ̂ relative to the minimum needs."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ import numpy as np
 from phasecast.coefficients.llc.level import Level
 from phasecast.coefficients.llc.plan import Plan
 from phasecast.sampling.backends.protocol import Backend, stream
-from phasecast.sampling.kernels.kernel import RandomKey
+from phasecast.sampling.kernels.kernel import Array, RandomKey
 
 
 class _TimeIsUp(Exception):
     pass
 
 
-def fall_from_centre(
-    backend: Backend, plan: Plan, level: Level, key: RandomKey, out_of_time: Callable[[], bool]
+def fall_below_centre(
+    backend: Backend, plan: Plan, level: Level, start: Array, key: RandomKey, out_of_time: Callable[[], bool]
 ) -> tuple[float, float]:
-    """By how much nβL falls on a descent from w* at the γ of a level, and how many gradients that took.
+    """By how much nβL falls below nβL(w*) on a descent at the γ of a level, and how many gradients that took.
 
-    It may take half of the gradients that a chain of the level has taken, and ends when ``out_of_time()``; where it
-    ends early the fall is a lower bound.
+    On minibatches it begins at the offset ``start`` from w*, else at w* itself. It may take half of the gradients that
+    a chain of the level has taken, and ends when ``out_of_time()``; where it ends early the fall is a lower bound.
     """
     if plan.batch is not None:
-        return _by_cold_chain(backend, plan, level, key, out_of_time)
+        return _by_cold_chain(backend, plan, level, start, key, out_of_time)
     return _by_quasi_newton(backend, plan, level, out_of_time)
 
 
@@ -63,7 +63,7 @@ def _by_quasi_newton(
 
 
 def _by_cold_chain(
-    backend: Backend, plan: Plan, level: Level, key: RandomKey, out_of_time: Callable[[], bool]
+    backend: Backend, plan: Plan, level: Level, start: Array, key: RandomKey, out_of_time: Callable[[], bool]
 ) -> tuple[float, float]:
     """Minibatches cannot be searched along a line; a chain at a very low temperature is descent with momentum.
 
@@ -76,8 +76,7 @@ def _by_cold_chain(
     frozen = tuning._replace(
         step_size=full / root, friction=tuning.friction * root, nbeta=tuning.nbeta * cold, gamma=tuning.gamma * cold
     )
-    start = backend.array(np.zeros((1, backend.size)))
-    state = backend.init(plan.kernel, start, frozen, stream(backend, key, "cold"))
+    state = backend.init(plan.kernel, backend.array(np.asarray(start)[None, :]), frozen, stream(backend, key, "cold"))
     steps = math.ceil(policy.cold_windows * policy.langevin_window / math.sqrt(tuning.gamma) / full)
     later: list[np.ndarray] = []
     spent = 0

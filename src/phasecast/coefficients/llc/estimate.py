@@ -21,7 +21,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from phasecast.coefficients.llc.descent import fall_from_centre
+from phasecast.coefficients.llc.descent import fall_below_centre
 from phasecast.coefficients.llc.fixed_step import bias, proceed_fixed
 from phasecast.coefficients.llc.judge import Judgement, judge_bias, judge_budget, judge_levels
 from phasecast.coefficients.llc.level import UNKNOWN, Level, LevelPhase
@@ -129,7 +129,7 @@ class Estimator:
         self.sampled, self.options, self.backend = sampled, options, sampled.backend
         self.levels: list[Level] = []
         self._begun, self._ended_by = time.monotonic() if begun is None else begun, ""
-        self._gap, self._descent_gradients = UNKNOWN, 0.0
+        self._gap, self._descents, self._descent_gradients = UNKNOWN, 0, 0.0
         self._fixed = options.method if isinstance(options.method, Fixed) else None
         nbeta = options.temperature(sampled.n)
         if self._fixed is not None:
@@ -145,7 +145,8 @@ class Estimator:
                 self.backend = self.backend.minibatched(self.plan.batch)
         check_chains(self.plan.chains, self.backend)
         if state is not None:
-            self._gap, self._descent_gradients = float(state["gap"]), float(state["descent_gradients"])
+            self._gap, self._descents = float(state["gap"]), int(state["descents"])
+            self._descent_gradients = float(state["descent_gradients"])
             self._begun -= float(state["seconds"])
             self._ended_by = str(state["ended_by"])
             self.levels = [from_plain(level, self.backend) for level in state["levels"]]
@@ -191,6 +192,7 @@ class Estimator:
         return {
             "plan": self.plan.plain(),
             "gap": self._gap,
+            "descents": self._descents,
             "descent_gradients": self._descent_gradients,
             "seconds": self.seconds,
             "ended_by": self._ended_by,
@@ -268,19 +270,27 @@ class Estimator:
         return level.phase is LevelPhase.SAMPLING or noise_is_known
 
     def _descend(self) -> bool:
-        """The one descent from w*, once; whether it was done now."""
+        """The descent from w*, and another from a chain if chains come lower than that; whether one was done now."""
         level = self._main
-        if self._gap != UNKNOWN or level is None:
+        if level is None or (self._descents and not self._chains_are_lower(level)):
             return False
-        key = stream(self.backend, self.backend.key(self.options.seed), "descent")
+        key = stream(self.backend, self.backend.key(self.options.seed), *["descent"] * (1 + self._descents))
+        start = np.asarray(level.state["position"])[0] if self._descents else np.zeros(self.backend.size)
         seconds = math.inf if self.options.seconds is None else self.options.seconds
         end = min(seconds, self.seconds + self.plan.policy.descent_time * seconds)
-        self._gap, self._descent_gradients = fall_from_centre(
-            self.backend, self.plan, level, key, lambda: self.seconds > end
-        )
+        fall, gradients = fall_below_centre(self.backend, self.plan, level, start, key, lambda: self.seconds > end)
+        self._gap, self._descents = max(self._gap, fall), self._descents + 1
+        self._descent_gradients += gradients
         for each in self.levels:
             each.gap = self._gap
         return True
+
+    def _chains_are_lower(self, level: Level) -> bool:
+        """Whether chains on minibatches, at temperature 1, are lower than the one descent that there was."""
+        if self.plan.batch is None or self._descents > 1 or not level.state:
+            return False
+        value = level.value if level.warmed_up else level.provisional[0] if level.provisional else math.nan
+        return value + self._gap < 0
 
     def _beside(self) -> bool:
         """Begin a level at the next γ beside the one of the neighbourhood, if there is time."""

@@ -42,7 +42,8 @@ def judge_levels(plan: Plan, levels: list[Level], value: float, error: float, ga
     above = value + gap
     if above < -policy.lost_errors * error or (above <= 0 and not error > 0):
         verdict.refusals.append(
-            f"λ̂ relative to the lowest loss that was found is {above:.3g}: the chains are lost; use a larger γ"
+            f"λ̂ relative to the lowest loss that a descent found is {above:.3g}: the chains are lower than that, and "
+            "still falling or lost; allow more time with seconds, or use a larger γ"
         )
     elif gap > policy.small_gap * max(abs(value), above):
         verdict.warnings.append(

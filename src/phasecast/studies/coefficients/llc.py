@@ -226,7 +226,7 @@ def figures(spec: LocalCoefficient, results: xr.DataTree) -> Mapping[str, Captio
 
 RECIPE = Recipe(
     name="llc",
-    version=5,
+    version=6,
     question="What is the sampled learning coefficient of my model, at its end or along its training?",
     spec=LocalCoefficient,
     work=work,
