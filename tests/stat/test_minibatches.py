@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import phasecast as pc
+from phasecast.coefficients.llc import estimate
 from phasecast.coefficients.llc.estimate import Estimator
 from phasecast.coefficients.llc.options import LLCOptions
 from phasecast.coefficients.llc.policy import POLICY
@@ -84,6 +85,40 @@ def test_chains_that_flew_away_begin_again_at_the_centre(policy):
     assert level.warm_up.halved > 0
     assert measured.status is not Status.REFUSED
     assert abs(measured.value - exact(measured.nbeta, measured.gamma)) < 3 * measured.error
+
+
+@pytest.mark.parametrize("again", [True, False])
+def test_where_chains_are_lower_than_the_descent_another_begins_at_a_chain(again, monkeypatch):
+    """The first descent ends early; the negative control has no other."""
+    descend, starts = estimate.fall_below_centre, []
+
+    def ends_early(backend, plan, level, start, *more):
+        starts.append(start)
+        return descend(backend, plan, level, start, *more) if again and len(starts) > 1 else (1.0, 0.0)
+
+    monkeypatch.setattr(estimate, "fall_below_centre", ends_early)
+    beside = replace(PROBLEM, params=BEST + 0.5)
+    options = LLCOptions(seconds=None, chains=4, target=0.1, seed=9)
+    measured = Estimator(on_backend(beside, options), options, policy=MINIBATCHES).run()
+    assert len(starts) == 2
+    assert not np.any(starts[0])
+    assert np.all(starts[1])
+    assert (measured.status is Status.REFUSED) is not again
+    if again:
+        assert abs(measured.value_min - exact(measured.nbeta, measured.gamma)) < 3 * measured.error
+
+
+def test_time_that_ends_between_two_windows_of_warm_up_leaves_the_last_one():
+    """It was refused, because nothing had been sampled since the window."""
+    sampler = estimator(MINIBATCHES, chains=4, target=0.5, seed=10)
+    while not (level := next(iter(sampler.levels), None)) or level.provisional is None:
+        sampler.advance()
+    level.restart(MINIBATCHES)
+    sampler.stop("the time limit of 1 s")
+    measured = sampler.conclude()
+    assert (measured.value, measured.error) == level.provisional
+    assert measured.status is Status.WARNING
+    assert any("still warming up" in reason for reason in measured.reasons)
 
 
 def test_the_step_is_as_long_as_the_noise_allows():

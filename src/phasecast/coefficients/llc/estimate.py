@@ -286,11 +286,9 @@ class Estimator:
         return True
 
     def _chains_are_lower(self, level: Level) -> bool:
-        """Whether chains on minibatches, at temperature 1, are lower than the one descent that there was."""
-        if self.plan.batch is None or self._descents > 1 or not level.state:
-            return False
-        value = level.value if level.warmed_up else level.provisional[0] if level.provisional else math.nan
-        return value + self._gap < 0
+        """Whether chains on minibatches, which are warm, are lower than the one descent that there was."""
+        first_only = self.plan.batch is not None and self._descents == 1
+        return first_only and level.warmed_up and bool(level.state) and level.value + self._gap < 0
 
     def _beside(self) -> bool:
         """Begin a level at the next γ beside the one of the neighbourhood, if there is time."""
@@ -314,7 +312,7 @@ class Estimator:
         gap = self._lowest_gap(main)
         diagnostics: dict[str, float] = {"levels": len(usable), "gap": gap}
         notes = list(self.sampled.notes)
-        gamma = main.tuning.gamma
+        gamma, scale = main.tuning.gamma, None
         if plan.gamma is None:
             lower = limit_of([level for level in self.levels if level.tuning.nbeta < plan.nbeta], policy)
             value, error, variance, reached, limit_notes = _read_limit(curve, plan)
@@ -333,8 +331,9 @@ class Estimator:
             last, judged = levels[-1], levels
         else:
             value, error, variance, last = main.value, main.error, main.variance, main
-            if main.phase is LevelPhase.COLD:
-                value, error = main.provisional or (value, error)
+            if main.phase is LevelPhase.COLD and main.provisional:
+                value, error = main.provisional
+                scale = max(abs(value), abs(value + max(0.0, main.gap)))
             judged = levels[: levels.index(main) + 1]  # those beside it come after
             if main.tuning.gamma != plan.gamma:
                 notes.append(f"sampling ended at γ = {main.tuning.gamma:.3g}, before γ = {plan.gamma:.3g}")
@@ -342,7 +341,7 @@ class Estimator:
             diagnostics |= {"batch": plan.batch, "bias_bound": last.heating, "bias": last.share * last.heating}
         verdict = judge_levels(plan, judged, value, error, gap)
         cause = self._ended_by or f"the budget of {plan.budget:.3g} gradients"
-        budget = judge_budget(plan, last, last.scale, error, cause)
+        budget = judge_budget(plan, last, last.scale if scale is None else scale, error, cause)
         verdict = Judgement(verdict.refusals + budget.refusals, notes + verdict.warnings + budget.warnings)
         return self._result(curve, last, verdict, diagnostics, (value, error, variance), gamma)
 

@@ -35,15 +35,18 @@ def judge_levels(plan: Plan, levels: list[Level], value: float, error: float, ga
         verdict.refusals.append(
             "the loss is not finite however small the step: start from parameters where it is smooth"
         )
-    if not math.isfinite(value) or not any(level.steps for level in levels):
+    if not math.isfinite(value) or not any(level.steps or level.provisional for level in levels):
         verdict.refusals.append("nothing was sampled: allow more time with seconds, or more gradients with max_grads")
         return verdict
     gap = gap if math.isfinite(gap) else 0.0
     above = value + gap
-    if above < -policy.lost_errors * error or (above <= 0 and not error > 0):
+    if any(level.phase is LevelPhase.COLD for level in levels) and above < 0:
+        verdict.warnings.append(
+            f"the chains, still warming up, are lower than the descent from w* (by {-above:.3g}): value_min is too low"
+        )
+    elif above < -policy.lost_errors * error or (above <= 0 and not error > 0):
         verdict.refusals.append(
-            f"λ̂ relative to the lowest loss that a descent found is {above:.3g}: the chains are lower than that, and "
-            "still falling or lost; allow more time with seconds, or use a larger γ"
+            f"λ̂ relative to the lowest loss that a descent found is {above:.3g}: the chains are lost; use a larger γ"
         )
     elif gap > policy.small_gap * max(abs(value), above):
         verdict.warnings.append(
