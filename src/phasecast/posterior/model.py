@@ -132,9 +132,9 @@ class Model:
 
         n = self.check_data(data)
         with float64():
-            params = _called("init", self.init, jax.random.key(0))
-            likelihood = np.asarray(_called("the log-likelihood", self.log_likelihood, params, data))
-            prior = np.asarray(_called("the log prior", self.log_prior, params))
+            params = _called("init", jax.jit(self.init), jax.random.key(0))
+            likelihood = np.asarray(_called("the log-likelihood", jax.jit(self.log_likelihood), params, data))
+            prior = np.asarray(_called("the log prior", jax.jit(self.log_prior), params))
             if likelihood.shape != (n,):
                 raise BadInput(
                     f"the log-likelihood has shape {likelihood.shape}",
@@ -168,16 +168,19 @@ def _improper_parameter(model: Model) -> int | None:
     import jax.numpy as jnp
     from jax.flatten_util import ravel_pytree
 
-    with float64():
+    def tails() -> tuple[jax.Array, jax.Array]:
         flat, unravel = ravel_pytree(model.init(jax.random.key(0)))
         keys = jax.random.split(jax.random.key(1), SCALE_DRAWS)
         drawn = jax.vmap(lambda key: ravel_pytree(model.init(key))[0])(keys)
         axes = jnp.diag(jnp.maximum(jnp.abs(drawn).max(axis=0), 1e-8))
         axes = jnp.concatenate([axes, -axes])
-        tail = jax.jit(jax.vmap(lambda axis, r: model.log_prior(unravel(flat + r * axis)) + jnp.log(r), (0, None)))
-        far, farther = np.asarray(tail(axes, FAR)), np.asarray(tail(axes, FARTHER))
+        tail = jax.vmap(lambda axis, r: model.log_prior(unravel(flat + r * axis)) + jnp.log(r), (0, None))
+        return tail(axes, FAR), tail(axes, FARTHER)
+
+    with float64():
+        far, farther = map(np.asarray, jax.jit(tails)())
     grows = np.isfinite(farther) & (farther >= far)
-    return int(np.argmax(grows)) % flat.size if grows.any() else None
+    return int(np.argmax(grows)) % (len(grows) // 2) if grows.any() else None
 
 
 def _called(name: str, function: Callable[..., PyTree], *arguments: PyTree) -> PyTree:

@@ -27,7 +27,6 @@ class PosteriorPhase(NamedTuple):
 def phase_of(model: Model, sets: list[PyTree], tree: xr.DataTree, inside: np.ndarray) -> PosteriorPhase:
     """Excess loss, live units and predictive R² in the middle of the grid, means over data sets."""
     import jax
-    import jax.numpy as jnp
 
     from phasecast.core.precision import float64
 
@@ -40,13 +39,11 @@ def phase_of(model: Model, sets: list[PyTree], tree: xr.DataTree, inside: np.nda
     live, explained = [], []
     with float64():
         for number, data in enumerate(sets):
-            here = jax.tree.map(
-                lambda leaf, s=number: jnp.asarray(leaf[s, middle].reshape(-1, *leaf.shape[4:])), params
-            )
+            here = jax.tree.map(lambda leaf, s=number: leaf[s, middle].reshape(-1, *leaf.shape[4:]), params)
             if model.live_units is not None:
-                live.append(float(jax.vmap(model.live_units, (0, None))(here, data).mean()))
+                live.append(float(np.mean(jax.jit(jax.vmap(model.live_units, (0, None)))(here, data))))
             if model.predict is not None and model.observed is not None:
-                mean = np.asarray(jax.vmap(model.predict, (0, None))(here, data)).mean(axis=0)
+                mean = np.asarray(jax.jit(jax.vmap(model.predict, (0, None)))(here, data)).mean(axis=0)
                 outputs = np.asarray(model.observed(data))
                 total = np.sum((outputs - outputs.mean(axis=0)) ** 2)
                 explained.append(1 - float(np.sum((outputs - mean) ** 2) / total) if total else math.nan)
