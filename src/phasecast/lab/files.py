@@ -80,7 +80,7 @@ def parse_json(content: bytes) -> Any:
     return tree
 
 
-def read_regular(path: Path) -> bytes:
+def read_regular(path: Path | str) -> bytes:
     """The bytes of a regular file; a link, a pipe, a device or a folder in its place is a :class:`StoreError`."""
     try:
         handle = os.open(path, _READ)
@@ -88,11 +88,11 @@ def read_regular(path: Path) -> bytes:
         raise
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.ENXIO):
-            raise not_regular(path) from None
+            raise not_regular(Path(path)) from None
         raise StoreError(f"{path} cannot be read ({error.strerror})", "check its permissions") from None
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
-        raise not_regular(path)
+        raise not_regular(Path(path))
     with open(handle, "rb", buffering=0) as file:
         return file.readall()
 

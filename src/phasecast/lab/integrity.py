@@ -14,6 +14,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,7 @@ class Node:
     metadata: bytes
     chunks: list[str] = field(default_factory=list)
 
+    @cached_property
     def facts(self) -> dict[str, Any]:
         """Its metadata as JSON."""
         try:
@@ -47,7 +49,7 @@ class Node:
 
     def has_checksums(self) -> bool:
         """Whether the chunks end in a CRC-32C."""
-        codecs = self.facts().get("codecs")
+        codecs = self.facts.get("codecs")
         last = codecs[-1] if isinstance(codecs, list) and codecs else None
         return isinstance(last, dict) and last.get("name") == "crc32c"
 
@@ -61,7 +63,7 @@ def nodes_of(results: Path) -> dict[str, Node]:
         with os.scandir(folder) as entries:
             listed = sorted(entries, key=lambda entry: entry.name)
         if any(entry.name == METADATA for entry in listed):
-            owner = nodes[inside] = Node(read_regular(Path(folder) / METADATA))
+            owner = nodes[inside] = Node(read_regular(f"{folder}{os.sep}{METADATA}"))
         for entry in listed:
             if entry.is_dir(follow_symlinks=False):
                 walk(entry.path, f"{inside}/{entry.name}" if inside else entry.name, owner)
@@ -131,18 +133,28 @@ def is_sound(chunk: bytes | memoryview) -> bool:
 
 def open_checked(results: Path, run: str, arrays: dict[str, bool]) -> Any:
     """A zarr store that checks each chunk that it reads; ``arrays`` says which of them have checksums."""
+    store = _checked_store()(results, read_only=True)
+    store.run, store.arrays = run, arrays
+    return store
+
+
+@cache  # zarr is slow to import, and a class of its kind slow to make
+def _checked_store() -> Any:
     from zarr.storage import LocalStore
 
     class Checked(LocalStore):
+        run: str
+        arrays: dict[str, bool]
+
         async def get(self, key: str, prototype: Any = None, byte_range: Any = None) -> Any:  # zarr's own signature
             value = await super().get(key, prototype, byte_range)
             if value is not None and byte_range is None and not key.endswith(METADATA):
-                owner = next((path for path in _parents(key) if path in arrays), None)
-                if owner is not None and arrays[owner] and not is_sound(value.to_bytes()):
-                    raise DamagedRun(run, f"results.zarr/{key} does not have its checksum")
+                owner = next((path for path in _parents(key) if path in self.arrays), None)
+                if owner is not None and self.arrays[owner] and not is_sound(value.to_bytes()):
+                    raise DamagedRun(self.run, f"results.zarr/{key} does not have its checksum")
             return value
 
-    return Checked(results, read_only=True)
+    return Checked
 
 
 def _parents(key: str) -> Iterator[str]:
@@ -152,7 +164,7 @@ def _parents(key: str) -> Iterator[str]:
 
 
 def _describe(results: Path, node: Node) -> dict[str, Any]:
-    facts = node.facts()
+    facts = node.facts
     described: dict[str, Any] = {"metadata": hashlib.sha256(node.metadata).hexdigest()}
     if facts["node_type"] == "array":
         kind = facts.get("data_type")
@@ -174,7 +186,7 @@ def _digest(results: Path, node: Node) -> str:
             content = read_regular(results / chunk)
             digest.update(len(content).to_bytes(8, "little") + content)
         else:
-            size, tail = _end(os.path.join(results, chunk))  # noqa: PTH118 - a Path per chunk is slow
+            size, tail = _end(f"{results}{os.sep}{chunk}")  # a Path per chunk is slow
             digest.update(size.to_bytes(8, "little") + tail)
     return digest.hexdigest()
 
@@ -182,8 +194,7 @@ def _digest(results: Path, node: Node) -> str:
 def _end(path: str) -> tuple[int, bytes]:
     handle = os.open(path, os.O_RDONLY)
     try:
-        size = os.lseek(handle, 0, os.SEEK_END)
-        os.lseek(handle, max(0, size - CHECKSUM), os.SEEK_SET)
-        return size, os.read(handle, CHECKSUM)
+        size = os.fstat(handle).st_size
+        return size, os.pread(handle, CHECKSUM, max(0, size - CHECKSUM))
     finally:
         os.close(handle)
