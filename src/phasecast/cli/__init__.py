@@ -32,8 +32,8 @@ COMMANDS = {
 
 
 OBJECTS_BETWEEN_COLLECTIONS = 100_000
-"""Imports and tracing make millions of objects that stay: looking for garbage every 700, as Python does, took a tenth
-of the time of a command."""
+"""Imports and tracing make millions of objects that stay: looking for garbage every 700, as Python does, took 6% of the
+time to import and 11% of that to trace."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
