@@ -23,16 +23,16 @@ def fall_below_centre(
 ) -> tuple[float, float]:
     """By how much nβL falls below nβL(w*) on a descent at the γ of a level, and how many gradients that took.
 
-    On minibatches it begins at the offset ``start`` from w*, else at w* itself. It may take half of the gradients that
-    a chain of the level has taken, and ends when ``out_of_time()``; where it ends early the fall is a lower bound.
+    It begins at the offset ``start`` from w*, may take half of the gradients that a chain of the level has taken, and
+    ends when ``out_of_time()``; where it ends early the fall is a lower bound.
     """
     if plan.batch is not None:
         return _by_cold_chain(backend, plan, level, start, key, out_of_time)
-    return _by_quasi_newton(backend, plan, level, out_of_time)
+    return _by_quasi_newton(backend, plan, level, start, out_of_time)
 
 
 def _by_quasi_newton(
-    backend: Backend, plan: Plan, level: Level, out_of_time: Callable[[], bool]
+    backend: Backend, plan: Plan, level: Level, start: Array, out_of_time: Callable[[], bool]
 ) -> tuple[float, float]:
     from scipy.optimize import minimize
 
@@ -55,7 +55,7 @@ def _by_quasi_newton(
     steps = min(max(policy.fewest_descent_steps, affordable), policy.descent_steps)
     limits = {"maxiter": steps, "maxfun": 2 * steps}
     with suppress(_TimeIsUp):
-        minimize(energy, np.zeros(backend.size), jac=True, method="L-BFGS-B", options=limits)
+        minimize(energy, np.asarray(start, dtype=float), jac=True, method="L-BFGS-B", options=limits)
         if lowest == 0.0:  # w* may be a saddle, where the slope vanishes: start a little beside it
             beside = np.random.default_rng(0).normal(size=backend.size) * policy.beside / math.sqrt(gamma)
             minimize(energy, beside, jac=True, method="L-BFGS-B", options=limits)

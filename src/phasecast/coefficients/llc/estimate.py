@@ -312,7 +312,7 @@ class Estimator:
         gap = self._lowest_gap(main)
         diagnostics: dict[str, float] = {"levels": len(usable), "gap": gap}
         notes = list(self.sampled.notes)
-        gamma, scale = main.tuning.gamma, None
+        gamma = main.tuning.gamma
         if plan.gamma is None:
             lower = limit_of([level for level in self.levels if level.tuning.nbeta < plan.nbeta], policy)
             value, error, variance, reached, limit_notes = _read_limit(curve, plan)
@@ -331,9 +331,8 @@ class Estimator:
             last, judged = levels[-1], levels
         else:
             value, error, variance, last = main.value, main.error, main.variance, main
-            if main.phase is LevelPhase.COLD and main.provisional:
-                value, error = main.provisional
-                scale = max(abs(value), abs(value + max(0.0, main.gap)))
+            if main.phase is LevelPhase.COLD:
+                value, error = main.provisional or (value, error)
             judged = levels[: levels.index(main) + 1]  # those beside it come after
             if main.tuning.gamma != plan.gamma:
                 notes.append(f"sampling ended at γ = {main.tuning.gamma:.3g}, before γ = {plan.gamma:.3g}")
@@ -341,7 +340,7 @@ class Estimator:
             diagnostics |= {"batch": plan.batch, "bias_bound": last.heating, "bias": last.share * last.heating}
         verdict = judge_levels(plan, judged, value, error, gap)
         cause = self._ended_by or f"the budget of {plan.budget:.3g} gradients"
-        budget = judge_budget(plan, last, last.scale if scale is None else scale, error, cause)
+        budget = judge_budget(plan, last, error, cause)
         verdict = Judgement(verdict.refusals + budget.refusals, notes + verdict.warnings + budget.warnings)
         return self._result(curve, last, verdict, diagnostics, (value, error, variance), gamma)
 

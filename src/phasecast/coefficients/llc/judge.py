@@ -71,8 +71,8 @@ def judge_bias(plan: Plan, value: float, bias: float, error: float) -> Judgement
     return verdict
 
 
-def judge_budget(plan: Plan, last: Level, scale: float, error: float, cause: str) -> Judgement:
-    """Whether sampling ended too early, and why: ``cause`` names what ended it, ``scale`` is the size of λ̂."""
+def judge_budget(plan: Plan, last: Level, error: float, cause: str) -> Judgement:
+    """Whether sampling ended too early, and why: ``cause`` names what ended it."""
     verdict, policy = Judgement(), plan.policy
     if last.phase in (LevelPhase.SPENT, LevelPhase.COLD):
         cold = last.phase is LevelPhase.COLD
@@ -80,7 +80,7 @@ def judge_budget(plan: Plan, last: Level, scale: float, error: float, cause: str
         few = last.times < policy.few_times and not cold
         only = f", after {last.times:.1f} autocorrelation times of the loss" if few else ""
         reason = f"{cause} ended sampling at an error of {error:.2g}{still_warm}{only}"
-        close = error <= policy.unfinished_error * plan.target * scale
+        close = error <= policy.unfinished_error * plan.target * last.scale
         long = last.steps >= policy.unfinished_steps and last.times >= policy.fewest_times
         enough = last.provisional is not None if cold else long
         (verdict.warnings if close and enough else verdict.refusals).append(reason)

@@ -237,8 +237,9 @@ class Level:
 
     @property
     def scale(self) -> float:
-        """The size of λ̂, also where it is relative to a w* that is not a minimum."""
-        return max(abs(self.value), abs(self.value + max(0.0, self.gap)))
+        """The size of λ̂, also where it is relative to a w* that is not a minimum, or ended with warm-up."""
+        value = self.provisional[0] if self.phase is LevelPhase.COLD and self.provisional else self.value
+        return max(abs(value), abs(value + max(0.0, self.gap)))
 
     @property
     def heating(self) -> float:
