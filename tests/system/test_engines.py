@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -15,6 +16,7 @@ import pytest
 from conftest import python_path, start
 from phasecast.core.errors import BadInput
 from phasecast.lab import LocalEngine, Store, load, make_sweep, run, sweep
+from phasecast.lab.engines import RunTask
 from phasecast.lab.engines.dask import DaskEngine, Slurm, read_cluster
 
 
@@ -66,6 +68,46 @@ def test_a_sweep_of_twelve_survives_a_killed_dask_worker(tmp_path):
     answer = json.loads(out)
     assert [found["status"] for found in answer["runs"]] == ["ok"] * 12
     assert finished_events(store) == {found["run"]: 1 for found in answer["runs"]}
+
+
+def test_a_result_that_died_with_its_worker_is_waited_for(monkeypatch):
+    """Dask says that a task ended, its worker dies, and by the time we look the task is computed again."""
+
+    class Future:
+        def __init__(self, statuses, value):
+            self._statuses, self._value = iter(statuses), value
+
+        @property
+        def status(self):
+            return next(self._statuses)
+
+        def result(self):
+            return self._value, ""
+
+    class Ended(list):
+        def __init__(self, futures, raise_errors):
+            super().__init__(futures)
+
+        def __iter__(self):
+            while self:
+                yield self.pop(0)
+
+        add = list.append
+
+    futures = [Future(["lost", "pending", "finished"], "one"), Future(["cancelled"], ""), Future(["finished"], "two")]
+    waiting = iter(futures)
+
+    class Client:
+        def submit(self, *task, **options):
+            return next(waiting)
+
+    monkeypatch.setattr("distributed.as_completed", Ended)
+    monkeypatch.setattr(DaskEngine, "_client", lambda self: contextlib.nullcontext(Client()))
+    outcomes = list(DaskEngine()([RunTask(index, "walks:WALK", {}, "runs") for index in range(3)]))
+    assert {outcome.task.index: outcome.run for outcome in outcomes} == {0: "one", 1: None, 2: "two"}
+    assert [outcome.error for outcome in outcomes if not outcome.run] == [
+        "the task was cancelled; is the scheduler still there?"
+    ]
 
 
 def test_a_local_sweep_survives_a_process_that_dies(tmp_path):

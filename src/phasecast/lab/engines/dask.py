@@ -26,6 +26,7 @@ from phasecast.lab.spec import check_fields, checked, read_toml
 
 TRIES = 3  # chosen: as the local engine
 PATIENCE = "10s"  # chosen: how long to wait for a scheduler to answer
+COMPUTED_AGAIN = ("pending", "lost")  # what ended, if its worker died before the result could be fetched
 
 
 class Slurm(BaseModel):
@@ -100,14 +101,17 @@ class DaskEngine:
                 client.submit(_compute, task, key=f"phasecast-{uuid.uuid4().hex}", pure=False, retries=TRIES - 1): task
                 for task in tasks
             }
-            for future in as_completed(futures, raise_errors=False):
-                if future.status == "finished":
+            ended = as_completed(futures, raise_errors=False)
+            for future in ended:
+                if (status := future.status) == "finished":
                     yield Outcome(futures[future], *future.result())
-                elif future.status == "error":
+                elif status == "error":
                     error = future.exception()
                     yield Outcome(futures[future], None, f"{type(error).__name__}: {error}")
+                elif status in COMPUTED_AGAIN:
+                    ended.add(future)
                 else:
-                    yield Outcome(futures[future], None, f"the task was {future.status}; is the scheduler still there?")
+                    yield Outcome(futures[future], None, f"the task was {status}; is the scheduler still there?")
 
     @contextlib.contextmanager
     def _client(self) -> Iterator[Any]:
