@@ -10,11 +10,13 @@ ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 # which lines the tests reach, in both environments together; tests/covering.py counts and prints them
 REACHED := .venv/reached
 COVERED := PHASECAST_TEST_COVERAGE=$(REACHED) PYTHONPATH=$(CURDIR)/tests
+# what one of the two compiles the other reads
+COMPILED := $(CURDIR)/.venv/compiled
 
 # Python compiles what it imports when it first does: pip would compile fourteen thousand modules, we import a quarter
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test checks tests test-slow test-bare test-browser lint types contract bench docs clean
+.PHONY: help demo test one-process tests test-slow test-bare test-browser lint types contract bench docs clean
 
 help:
 	@echo "make demo          install into .venv, run the demo, print the path of its report"
@@ -28,17 +30,16 @@ help:
 demo: .venv/installed
 	@$(BIN)/phasecast demo
 
-# two at a time: the installations; then the checks, which have one thread, beside the tests, which wait at times
+# two at a time: the installations; then what has one process, one after the other, beside the tests, which wait at times
 test:
 	@$(MAKE) --no-print-directory -j 2 .venv/installed-dev .venv-bare/installed
-	@$(MAKE) --no-print-directory -j 2 checks tests
-	@$(MAKE) --no-print-directory test-bare
+	@rm -rf $(REACHED) $(COMPILED)
+	@PHASECAST_TEST_COMPILED=$(COMPILED) $(MAKE) --no-print-directory -j 2 one-process tests
 
-checks:
-	@$(MAKE) --no-print-directory lint contract types
+one-process:
+	@$(MAKE) --no-print-directory lint contract types test-bare
 
 tests: .venv/installed-dev
-	@rm -rf $(REACHED)
 	$(COVERED) $(ONE_THREAD) $(BIN)/python $(PYTEST) -p covering -m "not slow and not bare"
 
 # in random order; PHASECAST_TEST_SEED repeats one, PHASECAST_TEST_MINUTES ends it in time; then the types of the tests,
@@ -50,7 +51,7 @@ test-slow: .venv/installed-dev
 # the wheel in a fresh environment with no extra: what a user gets from `pip install phasecast`. Tests that pass there
 # are not run a second time where the extras are
 test-bare: .venv-bare/installed
-	$(COVERED) $(ONE_THREAD) .venv-bare/bin/python $(PYTEST) -p covering -m "bare and not slow" -p no:cacheprovider -o addopts="" tests
+	$(COVERED) $(ONE_THREAD) .venv-bare/bin/python -m pytest -q -p covering -m "bare and not slow" -p no:cacheprovider -o addopts="" tests
 
 # Debian's Chromium is `apt-get install chromium`; playwright downloads none
 test-browser: .venv/installed-browser
@@ -97,7 +98,7 @@ docs: .venv/installed-docs
 
 .venv-bare/requirements: pyproject.toml constraints.txt | .venv/bin/python
 	$(BIN)/python -m venv .venv-bare
-	.venv-bare/bin/python $(INSTALL) --no-compile . pytest pytest-timeout pytest-xdist hypothesis slipcover
+	.venv-bare/bin/python $(INSTALL) --no-compile . pytest pytest-timeout hypothesis slipcover
 	@touch $@
 
 .venv-bare/installed: .venv-bare/requirements $(SOURCES)

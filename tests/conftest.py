@@ -63,15 +63,16 @@ def _compile_quickly() -> None:
 def _share_compiled_programs() -> None:
     """Programs that several tests compile, most of what the suite costs, are compiled once for all its processes.
 
-    xdist's workers use the folder of the process that started them; one that reads what another is still writing
-    compiles for itself, with a warning that pyproject.toml ignores. Processes that the tests start read the programs.
-    They write none, because they may be killed while they write.
+    They are in the folder PHASECAST_TEST_COMPILED, or in one that is removed in the end; xdist's workers use that of
+    the process that started them. One that reads what another is still writing compiles for itself, with a warning that
+    pyproject.toml ignores. Processes that the tests start read the programs. They write none, because they may be
+    killed while they write.
     """
-    shared = os.environ.get("PHASECAST_TEST_COMPILED") if "PYTEST_XDIST_WORKER" in os.environ else None
-    folder = shared or tempfile.mkdtemp(prefix="phasecast-compiled-")
-    if not shared:
+    folder = os.environ.get("PHASECAST_TEST_COMPILED")
+    if folder is None:
+        folder = tempfile.mkdtemp(prefix="phasecast-compiled-")
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    os.environ["PHASECAST_TEST_COMPILED"] = folder
+        os.environ["PHASECAST_TEST_COMPILED"] = folder
     jax.config.update("jax_compilation_cache_dir", folder)
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)  # reading takes a quarter
     os.environ["JAX_COMPILATION_CACHE_DIR"] = folder
