@@ -78,7 +78,7 @@ def _by_cold_chain(
     )
     state = backend.init(plan.kernel, backend.array(np.asarray(start)[None, :]), frozen, stream(backend, key, "cold"))
     steps = math.ceil(policy.cold_windows * policy.langevin_window / math.sqrt(tuning.gamma) / full)
-    later: list[np.ndarray] = []
+    places: list[np.ndarray] = []  # while it settles; before that, where time may end it, the last
     spent = 0
     while spent < 1.5 * steps and not out_of_time():  # two thirds of the time at the full step, then half of it
         settling = spent >= 2 / 3 * steps
@@ -88,10 +88,11 @@ def _by_cold_chain(
         if not np.all(np.isfinite(observed["loss"])):
             break
         spent += chunk
-        later = [*later, np.asarray(state["position"], dtype=float)] if settling else []
-    if not later:
+        here = np.asarray(state["position"], dtype=float)
+        places = [*places, here] if settling else [here]
+    if not places:
         return 0.0, float(spent)
-    lowest = backend.array(np.mean(later[len(later) // 3 :], axis=0))
+    lowest = backend.array(np.mean(places[len(places) // 3 :], axis=0))
     looks = [
         backend.init(plan.kernel, lowest, tuning, stream(backend, key, "lowest", number))["loss"]
         for number in range(policy.lowest_looks)
