@@ -116,6 +116,13 @@ class StatusOutline(_Record):
     updated: str
     summary: SummaryOutline | None
     error: str | None = None
+    digest: Digest | None = None
+
+
+class SpecOutline(_Record):
+    """What a list of runs reads of ``spec.json``."""
+
+    spec: dict[str, Any]
 
 
 class SweepRecord(_Record):
@@ -170,6 +177,20 @@ def check_record(kind: type[AnyRecord], content: object, path: Path) -> dict[str
     raise StoreError(
         f"{path} is damaged ({problem})", "remove the run with `phasecast runs rm` and start it again"
     ) from None
+
+
+def outline(kind: type[AnyRecord], content: bytes) -> dict[str, Any] | None:
+    """The fields of a model in a JSON text, without making objects of the rest; None if it does not fit.
+
+    ``Any`` would take NaN, which is not JSON; where the text has the word the result is None as well.
+    """
+    if b"NaN" in content or b"Infinity" in content:
+        return None
+    try:
+        found = kind.model_validate_json(content)
+    except (ValidationError, RecursionError):
+        return None
+    return {name: vars(value) if isinstance(value, BaseModel) else value for name, value in vars(found).items()}
 
 
 def is_checkpoint(content: object) -> bool:

@@ -12,12 +12,12 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 from phasecast.core.errors import BadInput, StoreError, unknown
-from phasecast.lab.files import parse_json, read_regular
+from phasecast.lab.files import read_regular
 from phasecast.lab.overview.stored_answers import key_number
+from phasecast.lab.records import SpecOutline, outline
 from phasecast.lab.spec import parse_value
 from phasecast.lab.store import Store
 
@@ -131,12 +131,10 @@ class RunFilter:
 def list_runs(store: Store, chosen: RunFilter | None = None) -> list[ListedRun]:
     """The runs of a store, oldest first."""
     with _collector_paused():
-        statuses = list(store.statuses())
-        specs = [_spec_of(store, status["run"]) for status in statuses]
-    varied = differing_fields([(status["recipe"], spec) for status, spec in zip(statuses, specs, strict=True)])
-    rows = [
-        _listed(status, spec, varied.get(status["recipe"], ())) for status, spec in zip(statuses, specs, strict=True)
-    ]
+        runs = [(status, _spec_of(store, status["run"])) for status in store.statuses()]
+        varied = differing_fields([(status["recipe"], spec) for status, spec in runs])
+        rows = [_listed(status, spec, varied.get(status["recipe"], ())) for status, spec in runs]
+        del runs  # whose objects the collector would walk through
     return rows if chosen is None else chosen.keep(rows)
 
 
@@ -191,10 +189,8 @@ def _listed(status: Mapping[str, Any], spec: Mapping[str, Any], varied: Iterable
 
 def _spec_of(store: Store, run: str) -> Mapping[str, Any]:
     """The fields in ``spec.json``; nothing if it is damaged, which `runs show` then says."""
-    with contextlib.suppress(OSError, ValueError, StoreError):
-        request = parse_json(read_regular(Path(f"{store.path}/{run}/spec.json")))
-        if isinstance(request, dict) and isinstance(request.get("spec"), dict):
-            return request["spec"]
+    with contextlib.suppress(OSError, StoreError):
+        return (outline(SpecOutline, read_regular(f"{store.path}/{run}/spec.json")) or {}).get("spec", {})
     return {}
 
 
