@@ -23,7 +23,6 @@ import numpy as np
 from phasecast.core.errors import OutsideRegime, Refused, whole_number
 from phasecast.core.results import Measurement, Status
 from phasecast.core.statistics import standard_error
-from phasecast.features.curvature.bracketed_newton import bracketed_newton
 from phasecast.features.curvature.curvature_law import CurvatureLaw
 from phasecast.features.curvature.per_example import (
     Origin,
@@ -36,6 +35,7 @@ from phasecast.features.curvature.per_example import (
     mean_loss,
     nodes,
 )
+from phasecast.features.curvature.settling import settle
 from phasecast.features.policy import POLICY
 from phasecast.features.setting.network import Network
 from phasecast.features.setting.target import Target
@@ -43,7 +43,6 @@ from phasecast.features.setting.target import target as as_target
 
 STARTS = ((3.0, 0.5), (1.0, 1.0), (10.0, 0.3), (30.0, 2.0))  # (α, q) from which the solver starts, in turn
 NODES = 2**12  # per set; four sets give α to about 1e-4
-NEWTON_STEPS = 60  # of V, at most; each shortens its bracket
 EVALUATIONS = 60  # of the equations from one start, at most
 WAY_OUT = "follow the descent with dmft or decoupled instead"
 
@@ -106,7 +105,7 @@ def fixed_point(network: Network, target: str | Target, delta: float, *, seeds: 
     )
     b = np.mean([one.b for one in solved], axis=0)
     latents, y, W = _fresh(target, means[1], b, nodes(target.latents + 2))
-    V = _settled(network, W, y, means[0] / delta, np.zeros_like(W))[:, None]
+    V = settle(network, W, y, means[0] / delta, np.zeros_like(W))[:, None]
     law = curvature_law(network, target, V, y, latents, Origin("fixed-point", math.inf, float(delta)))
     train, test = mean_loss(network, V[None], y, "train loss"), mean_loss(network, W[None, :, None], y, "test loss")
     return FixedPoint(alpha, q, target.easy @ b, train, test, Status.OK, (), law)
@@ -137,7 +136,7 @@ def _solve(network: Network, target: Target, delta: float, seed: int) -> _Soluti
     def state(unknowns: np.ndarray) -> tuple[float, float, np.ndarray, np.ndarray, np.ndarray]:
         alpha, q = np.exp(np.clip(unknowns[:2], -12, 12))
         _, y, W = _fresh(target, q, unknowns[2:], normals)
-        V[:, 0] = _settled(network, W, y, alpha / delta, V[:, 0])
+        V[:, 0] = settle(network, W, y, alpha / delta, V[:, 0])
         return alpha, q, W, loss_gradient(network, V, y)[:, 0], loss_hessian(network, V, y)[:, 0, 0]
 
     def residuals(unknowns: np.ndarray) -> np.ndarray:
@@ -158,23 +157,3 @@ def _solve(network: Network, target: Target, delta: float, seed: int) -> _Soluti
             return "the bulk of the Hessian extends below zero, so that the start is not forgotten"
         return _Solution(float(alpha), float(q), solved.x[2:])
     return "no fixed point of descent was found"
-
-
-def _settled(network: Network, W: np.ndarray, y: np.ndarray, pace: float, guess: np.ndarray) -> np.ndarray:
-    """V with V + pace·f(V) = W, unique where the left side increases."""
-
-    def left(V: np.ndarray) -> np.ndarray:
-        return V + pace * loss_gradient(network, V[:, None], y)[:, 0] - W
-
-    def slope(V: np.ndarray) -> np.ndarray:
-        return 1 + pace * loss_hessian(network, V[:, None], y)[:, 0, 0]
-
-    width = 1.0 + abs(W)
-    low, high = W - width, W + width
-    for _ in range(60):
-        outside = (left(low) > 0) | (left(high) < 0)
-        if not outside.any():
-            break
-        width = np.where(outside, 2 * width, width)
-        low, high = W - width, W + width
-    return bracketed_newton(left, slope, (low, high), np.clip(guess, low, high), NEWTON_STEPS)

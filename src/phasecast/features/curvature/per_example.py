@@ -31,6 +31,7 @@ from phasecast.features.curvature.lower_bound import curvature_floor
 from phasecast.features.setting.network import Network
 from phasecast.features.setting.target import Target
 
+ROWS = 512  # examples are padded to a multiple, so that descents at many δ share what they compile; chosen
 NODES = 2**15  # of the quasi-random average over fresh examples, a power of two as Sobol's sequence needs
 
 
@@ -61,25 +62,25 @@ def few_units(network: Network) -> int:
 def labels(target: Target, latents: np.ndarray, noise: np.ndarray) -> np.ndarray:
     """y = h(z, ε) of latents (n, k) and standard normals ε (n,)."""
     with float64():
-        return np.asarray(target.labels(jnp.asarray(latents), jnp.asarray(noise)), dtype=float)
+        return np.asarray(_compiled_labels(target)(*_padded(latents, noise)), dtype=float)[: len(latents)]
 
 
 def loss_gradient(network: Network, V: np.ndarray, y: np.ndarray) -> np.ndarray:
     """g, shape (n, m)."""
     with float64():
-        return np.asarray(compiled_derivative(network, "gradient")(jnp.asarray(V), jnp.asarray(y)))
+        return derivative(network, "gradient", V, y)
 
 
 def loss_hessian(network: Network, V: np.ndarray, y: np.ndarray) -> np.ndarray:
     """H, shape (n, m, m)."""
     with float64():
-        return np.asarray(compiled_derivative(network, "hessian")(jnp.asarray(V), jnp.asarray(y)))
+        return derivative(network, "hessian", V, y)
 
 
 def losses(network: Network, V: np.ndarray, y: np.ndarray) -> np.ndarray:
     """ℓ(f(V), y) of V of shape (n, m), shape (n,)."""
     with float64():
-        return np.asarray(compiled_derivative(network, "losses")(jnp.asarray(V), jnp.asarray(y)))
+        return derivative(network, "losses", V, y)
 
 
 def curvature_law(
@@ -87,7 +88,7 @@ def curvature_law(
 ) -> CurvatureLaw:
     """The law of G and the hard latents at preactivations V, of the block of one unit."""
     with float64():
-        G = np.asarray(compiled_derivative(network, "curvature")(jnp.asarray(V), jnp.asarray(y)))
+        G = derivative(network, "curvature", V, y)
     lowest = curvature_floor(network, target, origin.block)  # not that of the points: it would depend on their number
     return CurvatureLaw(G[:, origin.block], latents @ target.hard, lowest=lowest, **origin._asdict())
 
@@ -127,8 +128,23 @@ def nodes(columns: int, seed: int = 0, count: int = NODES) -> np.ndarray:
     return ndtri(np.clip(uniform, 1e-12, 1 - 1e-12))
 
 
+def derivative(network: Network, what: str, V: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """``gradient``, ``hessian``, ``losses`` or ``curvature`` of V (n, m) and labels (n,), in their precision."""
+    return np.asarray(_compiled_derivative(network, what)(*_padded(V, y)))[: len(V)]
+
+
+def _padded(*arrays: np.ndarray) -> list[np.ndarray]:
+    missing = -len(arrays[0]) % ROWS
+    return [np.concatenate([array, np.repeat(array[-1:], missing, axis=0)]) for array in arrays]
+
+
 @functools.lru_cache(maxsize=64)
-def compiled_derivative(network: Network, what: str) -> Callable[[Array, Array], Array]:
+def _compiled_labels(target: Target) -> Callable[[Array, Array], Array]:
+    return jax.jit(target.labels)
+
+
+@functools.lru_cache(maxsize=64)
+def _compiled_derivative(network: Network, what: str) -> Callable[[Array, Array], Array]:
     """One of the functions of (V, y), jitted; the arrays decide its precision."""
     m = few_units(network)
 

@@ -20,10 +20,10 @@ from functools import lru_cache
 import numpy as np
 
 from phasecast.core.errors import BadInput
-from phasecast.features.curvature.bracketed_newton import bracketed_newton
 from phasecast.features.curvature.compiled import evaluate_batched
 from phasecast.features.curvature.curvature_law import CurvatureLaw
 from phasecast.features.curvature.lower_bound import curvature_floor
+from phasecast.features.curvature.settling import settle
 from phasecast.features.hessian_spectrum import check_delta
 from phasecast.features.setting.network import Network, blocks
 from phasecast.features.setting.target import Target
@@ -32,7 +32,6 @@ from phasecast.features.setting.target import target as as_target
 GRID = {1: (2000, 9.0), 2: (280, 8.5), 3: (96, 7.0), 4: (36, 5.5)}  # points per axis and reach, by dimension
 SOBOL = 17  # log2 of the points in more dimensions
 LIGHTEST = 1e-15  # relative to the largest weight: points below are left out, they are lost in rounding
-NEWTON_STEPS = 100  # of V at a fixed point; bisection alone takes about 40
 
 
 def gaussian_points(
@@ -167,19 +166,7 @@ def settled_laws(
     """
     V, z, y, _, weights = start_points(network, target, fineness)
     W = z @ overlap + math.sqrt(q) * V[:, 0] / network.initial_norm
-    pace = alpha / delta
-
-    def left(V: np.ndarray) -> np.ndarray:
-        return V + pace * evaluate_batched(network, "force", V[:, None], y)[:, 0] - W
-
-    def slope(V: np.ndarray) -> np.ndarray:
-        rise = 1 + pace * evaluate_batched(network, "curvature", V[:, None], y)[:, 0]
-        return np.where(rise > 0, rise, 1.0)
-
-    width = np.ones_like(W)
-    while ((left(W - width) > 0) | (left(W + width) < 0)).any():
-        width *= 2
-    V = bracketed_newton(left, slope, (W - width, W + width), W, NEWTON_STEPS)
+    V = settle(network, W, y, alpha / delta, W)
     G = evaluate_batched(network, "curvature", V[:, None], y)[:, 0]
     lowest = curvature_floor(network, target)
     return (CurvatureLaw(G, z @ target.hard, weights, lowest, "fixed-point", math.inf, delta),)

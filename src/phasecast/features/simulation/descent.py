@@ -14,16 +14,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, overload
+from typing import overload
 
-import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
 from phasecast.core.errors import BadInput, whole_number
 from phasecast.core.results import Measurement, Status
 from phasecast.core.statistics import mean_of
-from phasecast.features.curvature.per_example import check_step, compiled_derivative, few_units, fresh_loss, labels
+from phasecast.features.curvature.per_example import check_step, derivative, few_units, fresh_loss, labels
 from phasecast.features.policy import SIMULATION
 from phasecast.features.setting.network import Network
 from phasecast.features.setting.target import Target
@@ -134,15 +133,14 @@ def descend(
     if not recorded or recorded != sorted(set(recorded)) or recorded[0] < 0 or recorded[-1] > steps:
         raise BadInput("the steps to record must be rising from 0 on", f"give steps from 0 to {steps}")
     network, target, k = data.network, data.target, data.target.latents
-    y = jnp.asarray(data.y, jnp.float32)
-    losses = compiled_derivative(network, "losses")
+    y = data.y.astype(np.float32)
     wanted, rows = set(recorded), []
     diverged, theta = False, data.theta
     for t, theta, V in walk(data, lr, recorded[-1], project=project):
         if t not in wanted:
             continue
         overlap, gram = theta[:k].T.astype(float), theta.T.astype(float) @ theta.astype(float)
-        train = float(np.asarray(losses(V, y), dtype=float).mean())
+        train = float(derivative(network, "losses", V, y).astype(float).mean())
         diverged = not (math.isfinite(train) and np.isfinite(gram).all())
         if diverged:
             break
@@ -155,20 +153,19 @@ def descend(
     return Descent(times, train, test, overlaps, grams, theta, Status.REFUSED if diverged else Status.OK, reasons)
 
 
-def walk(data: Data, lr: float, steps: int, *, project: bool = False) -> Iterator[tuple[int, np.ndarray, Any]]:
-    """The steps of gradient descent one by one: t, the weights (d, m), and XΘ as a JAX array (n, m)."""
+def walk(data: Data, lr: float, steps: int, *, project: bool = False) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+    """The steps of gradient descent one by one: t, the weights (d, m), and XΘ (n, m)."""
     X, n = data.X, len(data.X)
-    y = jnp.asarray(data.y, jnp.float32)
-    gradient = compiled_derivative(data.network, "gradient")
+    y = data.y.astype(np.float32)
     theta = data.theta.astype(np.float32)
     for t in range(steps + 1):
         with np.errstate(over="ignore", invalid="ignore"):  # descend checks that they are finite
-            V = jnp.asarray(X @ theta)
+            V = X @ theta
         yield t, theta, V
         if t == steps:
             return
         with np.errstate(over="ignore", invalid="ignore"):
-            theta = theta - np.float32(lr / n) * (X.T @ np.asarray(gradient(V, y)))
+            theta = theta - np.float32(lr / n) * (X.T @ derivative(data.network, "gradient", V, y))
             if project:
                 theta *= np.float32(data.network.initial_norm) / np.linalg.norm(theta, axis=0)
 
@@ -239,7 +236,7 @@ def lowest_curvatures(data: Data, theta: np.ndarray, count: int = 3, *, highest:
 
     (n, d), m = data.X.shape, data.theta.shape[1]
     V = data.X @ theta.astype(np.float32)
-    H = m * np.asarray(compiled_derivative(data.network, "hessian")(jnp.asarray(V), jnp.asarray(data.y, jnp.float32)))
+    H = m * derivative(data.network, "hessian", V, data.y.astype(np.float32))
 
     def product(vector: np.ndarray) -> np.ndarray:
         moved = data.X @ vector.reshape(d, m).astype(np.float32)
