@@ -12,10 +12,12 @@ import io
 import json
 import random
 import shutil
+import sys
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import attacks
 
@@ -191,8 +193,9 @@ def _command(words: list[str]) -> tuple[int | str, str, str]:
     from phasecast.cli import main
 
     out, err = io.StringIO(), io.StringIO()
+    json_too = mock.patch.object(sys, "__stdout__", out)  # past what user code prints
     try:
-        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), json_too:
             return main(words), out.getvalue(), err.getvalue()
     except BaseException as error:
         return type(error).__name__, out.getvalue(), err.getvalue()
@@ -353,7 +356,6 @@ def _real(folder: Path, seed: int) -> str:
     """A mutation of a finished run, read by a command in a process of its own."""
     import os
     import subprocess
-    import sys
 
     copy = fresh_copy(folder)
     line = _readers(copy)[seed % len(_readers(copy))]

@@ -324,6 +324,8 @@ def test_bad_input_is_one_line_and_leaves_nothing(command, tmp_path, monkeypatch
     [
         ("def factory(): return 1 / 0", "the factory 'breaks:factory' raised ZeroDivisionError"),
         ("raise OSError('broken')", "importing 'breaks' raised OSError"),
+        ("raise SystemExit(0)", "importing 'breaks' raised SystemExit"),
+        ("def factory(): exit(0)", "the factory 'breaks:factory' raised SystemExit"),
     ],
 )
 def test_user_code_that_fails_is_one_line_exit_code_1_and_leaves_nothing(

@@ -67,7 +67,7 @@ def load_object(reference: str) -> Any:
                 fix = f"write {module_name[:-3].replace('/', '.')}:{attribute}, without .py"
             raise BadInput(f"there is no module '{module_name}'", fix) from None
         raise BadInput(f"module '{module_name}' needs '{error.name}', which is missing", "install it") from None
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise UserCodeFailed(
             f"importing '{module_name}' raised {type(error).__name__}: {error}", "fix the error in the module"
         ) from error
@@ -103,7 +103,7 @@ def make(reference: str) -> Any:
         )
     try:
         return factory()
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise UserCodeFailed(
             f"the factory '{reference}' raised {type(error).__name__}: {error}", "fix the error in the factory"
         ) from error
