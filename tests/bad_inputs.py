@@ -205,7 +205,7 @@ def _judge(code: int | str, out: str, err: str) -> str:
     if isinstance(code, str):
         return f"unexpected {code}"
     complaint = [line for line in err.splitlines() if line.startswith("phasecast: ")]
-    if "unexpected" in err or "Traceback" in err:
+    if any(word in err for word in ("unexpected", "Traceback", "validation error")):
         return f"unexpected {complaint[-1:]}"
     if code == 130:
         return "stopped" if len(err.splitlines()) > len(complaint) else "hang: silent until it was interrupted"

@@ -306,6 +306,9 @@ BAD = {
     "unknown engine": (["sweep", "walks:WALK", "--engine", "spark"], "spark"),
     "no time between checkpoints": (["run", "walks:WALK", "--checkpoint-every", "0"], "positive number"),
     "no threads": (["run", "walks:WALK", "--threads", "0"], "at least 1"),
+    "too many chains": (["llc", "walks:bowl", "--chains", "1000000000"], "chains is 1000000000; use 1 to 10000"),
+    "γ of zero": (["llc", "walks:bowl", "--gamma", "0"], "gamma is '0'; give a positive number"),
+    "half a chain": (["llc", "walks:bowl", "--chains", "2.5"], "chains: should be a valid integer"),
 }
 
 

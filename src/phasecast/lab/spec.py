@@ -70,13 +70,18 @@ def checked(kind: type[AnyModel], values: Mapping[str, Any], where: str = "") ->
     try:
         return kind(**values)
     except ValidationError as error:
-        first, *others = error.errors(include_url=False)
-        field = where + ".".join(str(part) for part in first["loc"])
-        given = "" if first["type"] == "missing" or not first["loc"] else f", got {_short(first['input'])}"
-        more = f" (and {len(others)} more)" if others else ""
-        message = first["msg"].removeprefix("Value error, ").removeprefix("Input ")
-        prefix = f"{field}: " if field else ""
-        raise BadInput(f"{prefix}{message[:1].lower()}{message[1:]}{given}{more}") from None
+        raise first_problem(error, where) from None
+
+
+def first_problem(error: ValidationError, where: str = "") -> BadInput:
+    """The first of the values that a pydantic model refused, in one line."""
+    first, *others = error.errors(include_url=False)
+    field = where + ".".join(str(part) for part in first["loc"])
+    given = "" if first["type"] == "missing" or not first["loc"] else f", got {_short(first['input'])}"
+    more = f" (and {len(others)} more)" if others else ""
+    message = first["msg"].removeprefix("Value error, ").removeprefix("Input ")
+    prefix = f"{field}: " if field else ""
+    return BadInput(f"{prefix}{message[:1].lower()}{message[1:]}{given}{more}")
 
 
 def parse_assignments(kind: type[Spec], assignments: Iterable[str]) -> dict[str, Any]:

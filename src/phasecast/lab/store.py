@@ -205,7 +205,7 @@ class RunFolder:
         refuse_links(self.path, folder=True)
         content = read_regular(path)
         status = outline(kind, content) if kind is StatusOutline else None
-        if status is None or status["digest"] is None:  # the error, and older releases, need all of it
+        if status is None or status["digest"] is None or status["format"] > FORMAT:  # errors, older releases: all of it
             try:
                 parsed = parse_json(content)
             except ValueError:
