@@ -30,7 +30,7 @@ class Verification:
 
     @property
     def confirmed(self) -> bool:
-        return self.finding.verdict is self.claim.verdict
+        return self.claim.confirmed_by(self.finding.verdict)
 
     def plain(self) -> dict[str, Any]:
         return {**self.claim.plain(), "finding": self.finding.plain(), "confirmed": self.confirmed}
@@ -94,6 +94,7 @@ def read_claims(folder: Path, content: dict[str, Any]) -> Iterator[Claim]:
             counterexample=(folder / "counterexamples" / program).read_text().strip() if program else "",
             criterion=entry.get("criterion", ""),
             exploratory=entry.get("exploratory", False),
+            seen=tuple(map(ClaimVerdict, entry.get("seen", ()))),
         )
 
 

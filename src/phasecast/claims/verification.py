@@ -64,7 +64,7 @@ class StoredVerification:
     @property
     def confirmed(self) -> bool:
         """Whether the check found what we say."""
-        return self.finding is not None and self.finding.verdict is self.claim.verdict
+        return self.finding is not None and self.claim.confirmed_by(self.finding.verdict)
 
     def plain(self) -> dict[str, Any]:
         """For other programs."""
@@ -195,7 +195,7 @@ def conclude(spec: ClaimCheck, results: xr.DataTree) -> Conclusion:
         Answer("comparison", comparison, comparison.name or f"comparison {number}", {"number": number})
         for number, comparison in enumerate(finding.comparisons, 1)
     ]
-    confirmed = finding.verdict is find(spec.claim).verdict
+    confirmed = find(spec.claim).confirmed_by(finding.verdict)
     return Conclusion(
         answers, f"{spec.claim} {finding.verdict}: {finding.words}", numbers={"confirmed": int(confirmed)}
     )

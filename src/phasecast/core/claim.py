@@ -64,6 +64,7 @@ class Claim:
     criterion: what the check requires, with its reason, where that is more than equality or agreement within errors.
     exploratory: whether the criterion was chosen, or changed, when results were known: such a verdict needs a check
         on other seeds and sizes.
+    seen: of an open claim, the verdicts that its check reached with different seeds.
     """
 
     id: str
@@ -75,6 +76,7 @@ class Claim:
     counterexample: str = ""
     criterion: str = ""
     exploratory: bool = False
+    seen: tuple[ClaimVerdict, ...] = ()
 
     def __post_init__(self) -> None:
         against = self.verdict in (ClaimVerdict.HOLDS_CORRECTED, ClaimVerdict.DOES_NOT_HOLD)
@@ -90,6 +92,12 @@ class Claim:
             )
         if self.exploratory and not self.criterion:
             raise BadInput(f"claim '{self.id}' is exploratory without a criterion", "say what its check requires")
+        if self.seen and self.verdict is not ClaimVerdict.OPEN:
+            raise BadInput(f"claim '{self.id}' is decided, and seeds disagree about it", "make its verdict open")
+
+    def confirmed_by(self, found: ClaimVerdict) -> bool:
+        """Whether a check that finds this says what we say."""
+        return found is self.verdict or found in self.seen
 
     def plain(self) -> dict[str, Any]:
         """The claim for other programs."""
@@ -103,4 +111,5 @@ class Claim:
             "counterexample": self.counterexample or None,
             "criterion": self.criterion or None,
             "exploratory": self.exploratory,
+            "seen": [str(verdict) for verdict in self.seen],
         }
