@@ -178,6 +178,19 @@ def test_ordinary_losses_pass_the_probe(name, precision):
     assert jax_backend(loss, params, None, precision=precision).size == np.size(params)
 
 
+@pytest.mark.parametrize("width", [0.03, 0.001])
+def test_walls_that_no_step_is_short_enough_for_are_refused_soon(width):
+    """Chains stay in a box that is far narrower than their trajectories, which all end at its walls."""
+
+    def box(w):
+        return jnp.where(jnp.max(jnp.abs(w)) < width, bowl(w), jnp.inf)
+
+    refused = pc.llc(box, np.zeros(4), nbeta=100.0, gamma=1.0, seconds=None, progress=False)
+    assert str(refused.status) == "refused"
+    assert "not finite however small the step" in refused.reasons[0]
+    assert refused.gradients < 5e6  # of the 10⁹ that it may spend
+
+
 def test_a_saddle_is_not_a_minimum():
     """Six bowls and four double wells with w* on top; relative to the minimum it is 4 higher, by nβ·4·0.01."""
 

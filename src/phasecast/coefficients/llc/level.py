@@ -82,7 +82,8 @@ class WarmUp:
 
     Adjusted kernels count ``chunks`` since the last restart and all ``adaptations``, keep the ``longest_step`` that
     does not diverge and the last ``positions``; Langevin dynamics keeps (λ̂, its error, |w − w*|², Stein) of its
-    ``windows``, the ``time`` since the last, how often its step was ``halved``, how much that and noise ``shrink`` it,
+    ``windows``, the ``time`` since the last, how often its step was ``halved`` (that of adjusted kernels shortened after
+    divergences), how much that and noise ``shrink`` it,
     how many windows were ``cool`` since, and how many steps of the last one are ``borrowed``: on minibatches, where λ̂
     is large and its noise small, they count only until the chains have moved on for an autocorrelation time.
     """
@@ -328,6 +329,10 @@ def _advance_adjusted(backend: Backend, plan: Plan, level: Level, key: RandomKey
     most = policy.most_divergent / 2 * max(level.steps, policy.fewest_steps) * level.chains
     if level.record.divergences > most:
         # narrow places decide, not the mean acceptance
+        warm_up.halved += 1
+        if warm_up.halved > policy.most_shortenings:
+            level.phase = LevelPhase.BROKEN
+            return
         warm_up.longest_step = policy.divergence_step_factor * level.tuning.step_size
         level.tuning = _tuned(level, plan, warm_up.longest_step)
         level.phase, warm_up.chunks = LevelPhase.WARM_UP, 0

@@ -69,6 +69,10 @@ class LLCPolicy(Policy):
     look_growth: float = rule(1.3, "looking at every chunk would favour stopping on a low error; enters coverage")
     longest_trajectory: int = rule(4096, "chosen: leaps; beyond, a smaller γ costs more than it tells")
     divergence_step_factor: float = rule(0.7, "chosen: how much shorter steps get after divergences")
+    most_shortenings: int = rule(
+        16,
+        "chosen: a step 300 times shorter still meets places it cannot enter; no level of the tests that ended well needed more than 5",
+    )
     langevin_step: float = rule(1.0, "half the stability limit 2/√(largest curvature) of leapfrog")
     langevin_window: float = rule(2.0, "chosen: time in 1/√γ over which warm-up is judged")
     langevin_friction: float = rule(2.0, "critical damping of the softest direction, in √γ")
