@@ -46,6 +46,7 @@ LOSSES = {
     "counter": (lambda w: bowl(w) + next(COUNTER), "another number at the same parameters"),
     "stop_gradient": (lambda w: jnp.sum(w * jax.lax.stop_gradient(w)) / 2, "gradient of the loss is not its own"),
     "straight through": (lambda w: bowl(w + jax.lax.stop_gradient(jnp.sign(w) - w)), "not its own|does not depend"),
+    "rounded": (lambda w: bowl(w + jax.lax.stop_gradient(jnp.round(w) - w)), "not its own"),
     "constant": (lambda w: 0 * w[0] + 1.0, "does not depend on the parameters"),
     "wall": (lambda w: jnp.where(w @ w < 1e-12, w @ w, jnp.inf), "not finite anywhere around"),
     "negated": (lambda w: -bowl(w), "falls in every direction"),

@@ -84,8 +84,8 @@ class WarmUp:
     their step (by less than that), keep the ``longest_step`` that does not diverge and the last ``positions``; Langevin
     dynamics keeps (λ̂, its error, |w − w*|², Stein) of its ``windows``, the ``time`` since the last, how often its step
     was ``halved``, how much that and noise ``shrink`` it, how many windows were ``cool`` since, and how many steps of
-    the last one are ``borrowed``: on minibatches, where λ̂ is large and its noise small, they count only until the chains
-    have moved on for an autocorrelation time.
+    the last one are ``borrowed``: on minibatches, where λ̂ is large and its noise small, they count only until the
+    chains have moved on for an autocorrelation time.
     """
 
     chunks: int = 0

@@ -71,7 +71,7 @@ class LLCPolicy(Policy):
     divergence_step_factor: float = rule(0.7, "chosen: how much shorter steps get after divergences")
     most_shortenings: int = rule(
         16,
-        "chosen: a step 300 times shorter still meets places it cannot enter; no level of the tests that ended well needed more than 5",
+        "chosen: by then steps are 300 times shorter; of the levels in the tests that ended well none needed 6",
     )
     langevin_step: float = rule(1.0, "half the stability limit 2/√(largest curvature) of leapfrog")
     langevin_window: float = rule(2.0, "chosen: time in 1/√γ over which warm-up is judged")

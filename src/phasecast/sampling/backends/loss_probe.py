@@ -2,8 +2,8 @@
 
 A loss must be a function: the same number twice at the same point. It must depend on the parameters, and its gradient
 must be its own: difference quotients tell a slope from ``stop_gradient`` or ``detach``. In float64 they are taken along
-random directions. In float32 rounding hides most of those, so that a second set is taken along the gradient itself,
-where a quotient is largest.
+random directions near w* and, because a loss that rounds its parameters is flat there, farther away. In float32
+rounding hides most of those, so that a second set is taken along the gradient itself, where a quotient is largest.
 """
 
 from __future__ import annotations
@@ -82,7 +82,8 @@ def probe(value: Value, slope: Slope, centre: np.ndarray, *, double: bool, polic
     if scale > most or 0 < scale < least:
         raise BadInput(f"the loss is of size {scale:.0e}", "multiply it by a constant that makes it of order one")
     first = slope(start)
-    far = value(policy.far * size * draw.normal(size=centre.shape))
+    away = policy.far * size * draw.normal(size=centre.shape)
+    far = value(away)
     if here == near == far and not first.any():
         raise BadInput("the loss does not depend on the parameters that move", "check the loss, params and only")
     if far < near < here and all(
@@ -96,11 +97,11 @@ def probe(value: Value, slope: Slope, centre: np.ndarray, *, double: bool, polic
         )
     step = length * (policy.step if double else policy.step_single)
     units = policy.rounding if double else policy.rounding_single
-    rounding = units * float(np.finfo(np.float64 if double else np.float32).eps) * max(abs(here), abs(near))
+    unit = units * float(np.finfo(np.float64 if double else np.float32).eps)
 
     def is_foreign(place: np.ndarray, gradient: np.ndarray, direction: np.ndarray) -> bool:
         """Whether a difference quotient that a shorter step confirms is not what the gradient says, beyond rounding."""
-        expected = float(np.sum(gradient * direction))
+        expected, rounding = float(np.sum(gradient * direction)), unit * max(abs(here), abs(value(place)))
 
         def quotient(h: float) -> float:
             return (value(place + h * direction) - value(place - h * direction)) / (2 * h)
@@ -119,6 +120,8 @@ def probe(value: Value, slope: Slope, centre: np.ndarray, *, double: bool, polic
         return False
 
     votes = [sum(is_foreign(start, first, draw.normal(size=centre.shape)) for _ in range(policy.directions))]
+    if double and np.isfinite(far) and np.isfinite(there := slope(away)).all():
+        votes.append(sum(is_foreign(away, there, draw.normal(size=centre.shape)) for _ in range(policy.directions)))
     if not double:
         places = [start, *(length * draw.normal(size=centre.shape) for _ in range(policy.directions - 1))]
         gradients = [first, *(slope(place) for place in places[1:])]
