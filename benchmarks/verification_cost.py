@@ -1,17 +1,18 @@
 """What do checksums and seals cost? Claimed: under 3% of reading results, and under 1% of a run's time.
 
-Reading is timed with the seal and every chunk checked, and without: a plain zarr store of the same files. Both read in
-turns, and the cost is the median of the differences, because zarr's threads make single times vary by more than it.
-zarr's own check of each chunk cannot be left out of either, so that the time of one CRC-32C over all bytes is added.
-A run's share is the CPU time spent inside the functions that seal and check, of all that the run takes. All times are
-CPU times.
+Reading is timed from a plain zarr store; the checks are the time inside the functions that check the seal and every
+chunk, while the same files are read with them, and one CRC-32C over all bytes for zarr's own check, which cannot be
+left out. (Times of whole readings with and without checks vary by more than the checks take, because of zarr's
+threads.) A run's share is the time inside the functions that seal and check, of all that the run takes. All times are
+CPU times, the median of several; inside a function they are those of its thread.
 """
 
 from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -20,8 +21,7 @@ import xarray as xr
 from phasecast.lab import Store, integrity, run, tables
 
 READING, RUNNING = 0.03, 0.01
-TURNS = 4.0  # seconds of reading in turns
-FEWEST = 15
+REPEATS = 15
 SIZES = {"200 rows": 200, "20,000 rows": 20_000}
 RUNS = {
     "toy-landscapes": {"landscapes": ("x2y2",), "samples": 20_000, "blocks": 30},
@@ -49,6 +49,31 @@ def written(folder: Path, rows: int) -> Path:
     return folder / "results.zarr"
 
 
+@contextmanager
+def timed(*names: str) -> Iterator[list[float]]:
+    """Times of the calls of some functions of ``integrity`` inside the block."""
+    spent: list[float] = []
+    before = {name: getattr(integrity, name) for name in names}
+
+    def clocked(function: Callable[..., object]) -> Callable[..., object]:
+        def called(*arguments: object) -> object:
+            began = time.thread_time()
+            try:
+                return function(*arguments)
+            finally:
+                spent.append(time.thread_time() - began)
+
+        return called
+
+    for name in names:
+        setattr(integrity, name, clocked(before[name]))
+    try:
+        yield spent
+    finally:
+        for name in names:
+            setattr(integrity, name, before[name])
+
+
 def of_reading(results: Path) -> tuple[float, float]:
     """Seconds to read everything without checks, and what the checks add."""
     from google_crc32c import value
@@ -60,45 +85,26 @@ def of_reading(results: Path) -> tuple[float, float]:
     def plain() -> None:
         xr.open_datatree(LocalStore(results, read_only=True), engine="zarr", consolidated=False).load()  # type: ignore
 
-    def checked() -> None:
-        tables.read(results, "a run", seal).load()
+    def checked() -> float:
+        with timed("check_seal", "check_chunk") as spent:
+            tables.read(results, "a run", seal).load()
+        assert len(spent) > len(chunks), "not every chunk was checked"
+        return sum(spent) - len(spent) * clock
 
+    began = time.thread_time()
+    clock = (max(time.thread_time() for _ in range(10_000)) - began) / 10_000  # what looking at it takes
     plain(), checked()  # imports and caches
-    pairs, began = [], time.monotonic()
-    while len(pairs) < FEWEST or time.monotonic() - began < TURNS:
-        pairs.append((cpu(plain), cpu(checked)))
-    unchecked, with_checks = np.array(pairs).T
-    codec = np.median([cpu(lambda: [value(chunk) for chunk in chunks]) for _ in range(FEWEST)])
-    return float(np.median(unchecked)), float(np.median(with_checks - unchecked) + codec)
+    unchecked = np.median([cpu(plain) for _ in range(REPEATS)])
+    checks = np.median([checked() for _ in range(REPEATS)])
+    codec = np.median([cpu(lambda: [value(chunk) for chunk in chunks]) for _ in range(REPEATS)])
+    return float(unchecked), float(checks + codec)
 
 
 def of_running(recipe: str, spec: dict[str, object]) -> tuple[float, float]:
     """Seconds of CPU that a run takes, and those inside what seals and checks."""
-    spent = 0.0
-
-    def timed(function: Callable[..., object]) -> Callable[..., object]:
-        def wrapped(*arguments: object) -> object:
-            nonlocal spent
-            began = time.process_time()
-            try:
-                return function(*arguments)
-            finally:
-                spent += time.process_time() - began
-
-        return wrapped
-
-    names = ("make_seal", "check_seal", "check_rows", "is_sound")
-    before = {name: getattr(integrity, name) for name in names}
-    for name in names:
-        setattr(integrity, name, timed(before[name]))
-    try:
-        with tempfile.TemporaryDirectory() as folder:
-            began = time.process_time()
-            run(recipe, spec, store=Store(folder), quiet=True)
-            return time.process_time() - began, spent
-    finally:
-        for name in names:
-            setattr(integrity, name, before[name])
+    with timed("make_seal", "check_seal", "check_rows", "is_sound") as spent, tempfile.TemporaryDirectory() as folder:
+        took = cpu(lambda: run(recipe, spec, store=Store(folder), quiet=True))
+    return took, sum(spent)
 
 
 def main() -> None:

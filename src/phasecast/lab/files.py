@@ -90,11 +90,16 @@ def read_regular(path: Path | str) -> bytes:
         if error.errno in (errno.ELOOP, errno.ENXIO):
             raise not_regular(Path(path)) from None
         raise StoreError(f"{path} cannot be read ({error.strerror})", "check its permissions") from None
-    if not stat.S_ISREG(os.fstat(handle).st_mode):
+    try:
+        facts = os.fstat(handle)
+        if not stat.S_ISREG(facts.st_mode):
+            raise not_regular(Path(path))
+        content = os.read(handle, facts.st_size)  # at once, unless it is larger than the system reads at once
+        while len(content) < facts.st_size and (more := os.read(handle, facts.st_size - len(content))):
+            content += more
+        return content
+    finally:
         os.close(handle)
-        raise not_regular(Path(path))
-    with open(handle, "rb", buffering=0) as file:
-        return file.readall()
 
 
 def not_regular(path: Path) -> StoreError:

@@ -12,14 +12,16 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
+from pydantic_core import from_json
+
 from phasecast.core.errors import DamagedRun
-from phasecast.lab.files import not_regular, parse_json, read_regular, refuse_links
+from phasecast.lab.files import not_regular, read_regular, refuse_links
 
 METADATA = "zarr.json"
 CHECKSUM = 4  # bytes of a CRC-32C, the last of a chunk
@@ -40,7 +42,7 @@ class Node:
     def facts(self) -> dict[str, Any]:
         """Its metadata as JSON."""
         try:
-            facts = parse_json(self.metadata)
+            facts = from_json(self.metadata, allow_inf_nan=False)
         except ValueError:
             raise Unsound("metadata that is not JSON") from None
         if not isinstance(facts, dict) or facts.get("node_type") not in ("array", "group"):
@@ -124,11 +126,16 @@ def check_rows(results: Path, path: str, chunks: int) -> None:
 
 def is_sound(chunk: bytes | memoryview) -> bool:
     """Whether a chunk ends in the checksum of what stands before it."""
-    from google_crc32c import value  # what zarr's own codec uses
-
     content = bytes(chunk)
     expected = int.from_bytes(content[-CHECKSUM:], "little")
-    return len(content) > CHECKSUM and value(content[:-CHECKSUM]) == expected
+    return len(content) > CHECKSUM and _checksum()(content[:-CHECKSUM]) == expected
+
+
+@cache  # an import statement takes longer than the checksum of a small chunk
+def _checksum() -> Callable[[bytes], int]:
+    from google_crc32c import value  # what zarr's own codec uses
+
+    return value
 
 
 def open_checked(results: Path, run: str, arrays: dict[str, bool]) -> Any:
@@ -149,12 +156,19 @@ def _checked_store() -> Any:
         async def get(self, key: str, prototype: Any = None, byte_range: Any = None) -> Any:  # zarr's own signature
             value = await super().get(key, prototype, byte_range)
             if value is not None and byte_range is None and not key.endswith(METADATA):
-                owner = next((path for path in _parents(key) if path in self.arrays), None)
-                if owner is not None and self.arrays[owner] and not is_sound(value.to_bytes()):
-                    raise DamagedRun(self.run, f"results.zarr/{key} does not have its checksum")
+                check_chunk(self.run, self.arrays, key, value)
             return value
 
     return Checked
+
+
+def check_chunk(run: str, arrays: Mapping[str, bool], key: str, value: Any) -> None:
+    """Refuse a chunk of an array with checksums that does not have its own; zarr's error would not name the run."""
+    owner = key.partition("/c/")[0]  # as zarr names the chunks of an array, unless its own name has such a part
+    if owner not in arrays:
+        owner = next((path for path in _parents(key) if path in arrays), "")
+    if arrays.get(owner) and not is_sound(value.to_bytes()):
+        raise DamagedRun(run, f"results.zarr/{key} does not have its checksum")
 
 
 def _parents(key: str) -> Iterator[str]:
@@ -179,22 +193,24 @@ def _describe(results: Path, node: Node) -> dict[str, Any]:
 
 def _digest(results: Path, node: Node) -> str:
     """A digest over the names, sizes and checksums of chunks; of chunks without a checksum over their content."""
-    digest, whole = hashlib.sha256(), not node.has_checksums()
+    parts: list[bytes] = []
+    whole, folder = not node.has_checksums(), f"{results}{os.sep}"  # a Path per chunk is slow
     for chunk in node.chunks:
-        digest.update(chunk.encode())
-        if whole:
-            content = read_regular(results / chunk)
-            digest.update(len(content).to_bytes(8, "little") + content)
-        else:
-            size, tail = _end(f"{results}{os.sep}{chunk}")  # a Path per chunk is slow
-            digest.update(size.to_bytes(8, "little") + tail)
-    return digest.hexdigest()
+        size, last = _content(folder + chunk) if whole else _end(folder + chunk)
+        parts += (chunk.encode(), size.to_bytes(8, "little"), last)
+    return hashlib.sha256(b"".join(parts)).hexdigest()
+
+
+def _content(path: str) -> tuple[int, bytes]:
+    content = read_regular(path)
+    return len(content), content
 
 
 def _end(path: str) -> tuple[int, bytes]:
+    """The size of a file and its last bytes."""
     handle = os.open(path, os.O_RDONLY)
     try:
-        size = os.fstat(handle).st_size
+        size = os.lseek(handle, 0, os.SEEK_END)
         return size, os.pread(handle, CHECKSUM, max(0, size - CHECKSUM))
     finally:
         os.close(handle)
