@@ -12,12 +12,11 @@ import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from phasecast.core.errors import BadInput, PhasecastError, RecipeFailed, RunInterrupted, StoreError
 from phasecast.core.results import Status
 from phasecast.core.types import PyTree
-from phasecast.forecasting.result import Forecast
 from phasecast.lab import checkpoint, integrity, tables
 from phasecast.lab.files import disk_errors
 from phasecast.lab.forecasts import archive
@@ -27,6 +26,9 @@ from phasecast.lab.records import is_checkpoint
 from phasecast.lab.spec import Spec
 from phasecast.lab.store import FORMAT, RunFolder, now
 from phasecast.progress import Progress
+
+if TYPE_CHECKING:
+    from phasecast.forecasting.result import Forecast
 
 SHORTEST_INTERVAL = 1.0  # seconds; chosen: nobody minds losing one second of work
 COST_SHARE = 0.01  # chosen: without an interval of the user's, checkpoints take at most this share of the time

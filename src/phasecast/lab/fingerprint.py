@@ -19,13 +19,14 @@ from typing import Any
 
 import numpy as np
 
-from phasecast.coefficients.llc.problems import load_sampled_problem
 from phasecast.core.errors import BadInput
 from phasecast.core.user_code import digest_of, is_installed, own_sources
 
 
 def of_factory(reference: str) -> str:
     """The fingerprint of a factory's code and of what it returns."""
+    from phasecast.coefficients.llc.problems import load_sampled_problem
+
     problem = load_sampled_problem(reference)
     digest = hashlib.sha256(of_source(reference).encode())
     fields = {entry.name: getattr(problem, entry.name) for entry in dataclasses.fields(problem)}

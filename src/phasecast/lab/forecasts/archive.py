@@ -6,12 +6,14 @@ import contextlib
 import json
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from phasecast.core.results import Status
-from phasecast.forecasting.result import Forecast
 from phasecast.lab.files import disk_errors, read_regular, refuse_links
 from phasecast.lab.store import FINISHED, RunFolder, Store, now
+
+if TYPE_CHECKING:
+    from phasecast.forecasting.result import Forecast
 
 FILE = "forecasts.jsonl"
 
@@ -29,6 +31,8 @@ def keep(folder: RunFolder, forecast: Forecast) -> bool:
 
 def kept(folder: RunFolder) -> list[Forecast]:
     """The forecasts of a run in the order in which they were made, without a line that a crash cut short."""
+    from phasecast.forecasting.result import Forecast
+
     forecasts = []
     with contextlib.suppress(FileNotFoundError):
         for line in read_regular(folder.path / FILE).splitlines():
