@@ -59,12 +59,14 @@ def _compiled(network: Network) -> Callable[[Array, Array, float, Array], Array]
             return number + 1, V, distance(V), low, high
 
         _, width = lax.while_loop(
-            lambda state: (state[0] < WIDENINGS) & jnp.any(outside(state[1])), widen, (0, 1.0 + abs(W))
+            lambda state: (state[0] < WIDENINGS) & jnp.any(outside(state[1])), widen, (jnp.array(0), 1.0 + abs(W))
         )
         low, high = W - width, W + width
         V = jnp.clip(guess, low, high)
         _, V, *_ = lax.while_loop(
-            lambda state: (state[0] < STEPS) & ~(jnp.max(abs(state[2])) < SOLVED), step, (0, V, distance(V), low, high)
+            lambda state: (state[0] < STEPS) & ~(jnp.max(abs(state[2])) < SOLVED),
+            step,
+            (jnp.array(0), V, distance(V), low, high),
         )
         return V
 
