@@ -112,15 +112,22 @@ def _dispatch(words: list[str]) -> int:
 def _complain(problem: BaseException | str, code: int) -> int:
     """One line on stderr, without the frame that cyclopts draws around its errors."""
     from cyclopts import CycloptsError
-    from pydantic import ValidationError
 
-    from phasecast.lab.spec import first_problem
     from phasecast.progress import printable
 
     text = str(problem).strip()
     if isinstance(problem, CycloptsError):
-        if isinstance(problem.__cause__, ValidationError):  # its own first line says nothing
-            text = str(first_problem(problem.__cause__))
+        if problem.__cause__ is not None:
+            text = _in_words(problem.__cause__) or text
         text = text.splitlines()[0] if text else type(problem).__name__
     print(f"phasecast: {printable(' '.join(text.split()))}", file=sys.stderr)
     return code
+
+
+def _in_words(cause: BaseException) -> str:
+    """What pydantic refused, whose own first line does not say it; nothing for other causes."""
+    from pydantic import ValidationError
+
+    from phasecast.lab.spec import first_problem
+
+    return str(first_problem(cause)) if isinstance(cause, ValidationError) else ""

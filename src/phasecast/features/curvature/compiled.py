@@ -28,18 +28,22 @@ def evaluate_batched(owner: Hashable, name: str, *arrays: np.ndarray) -> np.ndar
     count = len(arrays[0])
     values = []
     with float64():
-        function = _compiled(owner, name)
+        function = compiled(owner, name)
         for first in range(0, count, PART):
             parts = [np.asarray(array[first : first + PART], dtype=float) for array in arrays]
-            missing = PART - len(parts[0])
-            if missing:
-                parts = [np.concatenate([part, np.repeat(part[-1:], missing, axis=0)]) for part in parts]
-            values.append(np.asarray(function(*parts), dtype=float)[: PART - missing])
+            values.append(np.asarray(function(*padded(PART, *parts)), dtype=float)[: len(parts[0])])
     return np.concatenate(values)
 
 
+def padded(rows: int, *arrays: np.ndarray) -> list[np.ndarray]:
+    """The arrays with their last row repeated, up to a multiple of so many rows."""
+    missing = -len(arrays[0]) % rows
+    return [np.concatenate([array, np.repeat(array[-1:], missing, axis=0)]) if missing else array for array in arrays]
+
+
 @lru_cache(maxsize=64)
-def _compiled(owner: Hashable, name: str) -> Callable[..., Array]:
+def compiled(owner: Hashable, name: str) -> Callable[..., Array]:
+    """``owner.name``, or ``owner`` for an empty name, jitted once."""
     import jax
 
     return jax.jit(getattr(owner, name) if name else owner)  # pyright: ignore[reportArgumentType]

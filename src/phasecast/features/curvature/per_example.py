@@ -26,6 +26,7 @@ from phasecast.core.precision import float64
 from phasecast.core.results import Measurement, Status
 from phasecast.core.statistics import standard_error
 from phasecast.core.types import Array
+from phasecast.features.curvature.compiled import compiled, padded
 from phasecast.features.curvature.curvature_law import CurvatureLaw
 from phasecast.features.curvature.lower_bound import curvature_floor
 from phasecast.features.setting.network import Network
@@ -62,7 +63,7 @@ def few_units(network: Network) -> int:
 def labels(target: Target, latents: np.ndarray, noise: np.ndarray) -> np.ndarray:
     """y = h(z, ε) of latents (n, k) and standard normals ε (n,)."""
     with float64():
-        return np.asarray(_compiled_labels(target)(*_padded(latents, noise)), dtype=float)[: len(latents)]
+        return np.asarray(compiled(target, "labels")(*padded(ROWS, latents, noise)), dtype=float)[: len(latents)]
 
 
 def loss_gradient(network: Network, V: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -130,17 +131,7 @@ def nodes(columns: int, seed: int = 0, count: int = NODES) -> np.ndarray:
 
 def derivative(network: Network, what: str, V: np.ndarray, y: np.ndarray) -> np.ndarray:
     """``gradient``, ``hessian``, ``losses`` or ``curvature`` of V (n, m) and labels (n,), in their precision."""
-    return np.asarray(_compiled_derivative(network, what)(*_padded(V, y)))[: len(V)]
-
-
-def _padded(*arrays: np.ndarray) -> list[np.ndarray]:
-    missing = -len(arrays[0]) % ROWS
-    return [np.concatenate([array, np.repeat(array[-1:], missing, axis=0)]) for array in arrays]
-
-
-@functools.lru_cache(maxsize=64)
-def _compiled_labels(target: Target) -> Callable[[Array, Array], Array]:
-    return jax.jit(target.labels)
+    return np.asarray(_compiled_derivative(network, what)(*padded(ROWS, V, y)))[: len(V)]
 
 
 @functools.lru_cache(maxsize=64)
