@@ -64,7 +64,7 @@ def test_a_sweep_of_twelve_survives_a_killed_dask_worker(tmp_path):
         victim = next(iter(cast(dict[str, int], client.run(os.getpid)).values()))
         os.kill(victim, signal.SIGKILL)
         out, complaint = process.communicate(timeout=120)
-    assert process.returncode == 0, complaint
+    assert process.returncode == 0, f"{out}\n{complaint}"
     answer = json.loads(out)
     assert [found["status"] for found in answer["runs"]] == ["ok"] * 12
     assert finished_events(store) == {found["run"]: 1 for found in answer["runs"]}

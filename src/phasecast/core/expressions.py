@@ -12,6 +12,7 @@ import sys
 from abc import ABC, abstractmethod
 from typing import Generic, Literal, TypeVar
 
+from phasecast.core import syntax
 from phasecast.core.errors import BadInput
 
 T = TypeVar("T")
@@ -24,7 +25,7 @@ def parse_expression(text: str, *, longest: int, name: str, how: str) -> ast.exp
     if len(text) > longest:
         raise BadInput(f"{name} has {len(text)} characters", f"use at most {longest}")
     try:
-        return ast.parse(text.strip(), mode="eval").body
+        return syntax.parse_expression(text.strip())
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise BadInput(f"invalid expression '{shortened(text)}' for {name}", how) from None
 

@@ -26,6 +26,7 @@ from phasecast.lab.files import not_regular, read_regular, refuse_links
 
 METADATA = "zarr.json"
 CHECKSUM = 4  # bytes of a CRC-32C, the last of a chunk
+KEPT = 64 * 2**20  # bytes; chosen: what a reader holds for its user anyway, far below what a computer has
 
 
 class Unsound(Exception):
@@ -38,6 +39,8 @@ class Node:
 
     metadata: bytes
     chunks: list[str] = field(default_factory=list)
+    read: dict[str, bytes] = field(default_factory=dict)
+    """The chunks that were read in order to check them."""
 
     @cached_property
     def facts(self) -> dict[str, Any]:
@@ -84,8 +87,11 @@ def make_seal(results: Path) -> dict[str, dict[str, Any]]:
     return {path: _describe(results, node) for path, node in nodes_of(results).items()}
 
 
-def check_seal(results: Path, seal: Mapping[str, Mapping[str, Any]]) -> dict[str, Node]:
-    """The nodes of the results on disk if they are those of the seal; the first difference is :class:`Unsound`."""
+def check_seal(results: Path, seal: Mapping[str, Mapping[str, Any]], keep: int = 0) -> dict[str, Node]:
+    """The nodes of the results on disk if they are those of the seal; the first difference is :class:`Unsound`.
+
+    keep: how many bytes of chunks to read as a whole, for somebody who reads them next; each file is opened once then.
+    """
     if not results.is_dir():
         raise Unsound("results.zarr is missing")
     nodes = nodes_of(results)
@@ -102,8 +108,9 @@ def check_seal(results: Path, seal: Mapping[str, Mapping[str, Any]]) -> dict[str
             continue
         if len(node.chunks) != sealed["chunks"]:
             raise Unsound(f"{name} has {len(node.chunks)} of {sealed['chunks']} chunks")
-        if _digest(results, node) != sealed["content"]:
+        if _digest(results, node, keep) != sealed["content"]:
             raise Unsound(f"a chunk of {name} changed")
+        keep -= sum(map(len, node.read.values()))
     return nodes
 
 
@@ -125,52 +132,59 @@ def check_rows(results: Path, path: str, chunks: int) -> None:
             raise Unsound(f"{path}/{chunk} is damaged")
 
 
-def is_sound(chunk: bytes | np.ndarray) -> bool:
-    """Whether a chunk, as bytes or as an array of them that cannot be written to, ends in the checksum of the rest."""
-    expected = int.from_bytes(bytes(chunk[-CHECKSUM:]), "little")
-    return len(chunk) > CHECKSUM and _checksum()(chunk[:-CHECKSUM]) == expected
+def is_sound(chunk: bytes) -> bool:
+    """Whether a chunk ends in the checksum of the rest."""
+    if len(chunk) <= CHECKSUM:
+        return False
+    rest = np.frombuffer(chunk, np.uint8, len(chunk) - CHECKSUM)  # a copy of a large chunk would take longer
+    return _checksum()(rest) == int.from_bytes(chunk[-CHECKSUM:], "little")
 
 
 @cache  # an import statement takes longer than the checksum of a small chunk
-def _checksum() -> Callable[[bytes | np.ndarray], int]:
+def _checksum() -> Callable[[np.ndarray], int]:
     from google_crc32c import value  # what zarr's own codec uses
 
     return value
 
 
-def open_checked(results: Path, run: str, arrays: dict[str, bool]) -> Any:
-    """A zarr store that checks each chunk that it reads; ``arrays`` says which of them have checksums."""
+def open_checked(results: Path, run: str, nodes: Mapping[str, Node]) -> Any:
+    """A zarr store of these nodes that checks each chunk that it reads."""
     store = _checked_store()(results, read_only=True)
-    store.run, store.arrays = run, arrays
+    store.run, store.has_checksums = run, {path: node.has_checksums() for path, node in nodes.items()}
+    store.read = {name: content for node in nodes.values() for name, content in node.read.items()}
     return store
 
 
 @cache  # zarr is slow to import, and a class of its kind slow to make
 def _checked_store() -> Any:
+    from zarr.buffer import default_buffer_prototype
     from zarr.storage import LocalStore
 
     class Checked(LocalStore):
         run: str
-        arrays: dict[str, bool]
+        has_checksums: dict[str, bool]
+        read: dict[str, bytes]
 
         async def get(self, key: str, prototype: Any = None, byte_range: Any = None) -> Any:  # zarr's own signature
-            value = await super().get(key, prototype, byte_range)
-            if value is not None and byte_range is None and not key.endswith(METADATA):
-                check_chunk(self.run, self.arrays, key, value)
-            return value
+            if byte_range is not None:
+                return await super().get(key, prototype, byte_range)
+            try:  # here and now: zarr's own hands each file to a thread, which takes longer than to read it
+                content = self.read.pop(key, None) or read_regular(f"{self.root}{os.sep}{key}")
+            except FileNotFoundError:
+                return None
+            if not key.endswith(METADATA):
+                check_chunk(self.run, self.has_checksums, key, content)
+            return (prototype or default_buffer_prototype()).buffer.from_bytes(content)
 
     return Checked
 
 
-def check_chunk(run: str, arrays: Mapping[str, bool], key: str, value: Any) -> None:
+def check_chunk(run: str, has_checksums: Mapping[str, bool], key: str, content: bytes) -> None:
     """Refuse a chunk of an array with checksums that does not have its own; zarr's error would not name the run."""
     owner = key.partition("/c/")[0]  # as zarr names the chunks of an array, unless its own name has such a part
-    if owner not in arrays:
-        owner = next((path for path in _parents(key) if path in arrays), "")
-    if not arrays.get(owner):
-        return
-    content = value.as_numpy_array()  # a copy of a large chunk takes longer than its checksum
-    if not is_sound(content.tobytes() if content.flags.writeable else content):
+    if owner not in has_checksums:
+        owner = next((path for path in _parents(key) if path in has_checksums), "")
+    if has_checksums.get(owner) and not is_sound(content):
         raise DamagedRun(run, f"results.zarr/{key} does not have its checksum")
 
 
@@ -194,26 +208,29 @@ def _describe(results: Path, node: Node) -> dict[str, Any]:
     return described
 
 
-def _digest(results: Path, node: Node) -> str:
+def _digest(results: Path, node: Node, keep: int = 0) -> str:
     """A digest over the names, sizes and checksums of chunks; of chunks without a checksum over their content."""
     parts: list[bytes] = []
     whole, folder = not node.has_checksums(), f"{results}{os.sep}"  # a Path per chunk is slow
     for chunk in node.chunks:
-        size, last = _content(folder + chunk) if whole else _end(folder + chunk)
-        parts += (chunk.encode(), size.to_bytes(8, "little"), last)
+        if whole:
+            end = read_regular(folder + chunk)
+            size = len(end)
+        else:
+            size, content = _size_and_end(folder + chunk, keep)
+            end = content[-CHECKSUM:]
+            if size <= keep:
+                node.read[chunk] = content
+                keep -= size
+        parts += (chunk.encode(), size.to_bytes(8, "little"), end)
     return hashlib.sha256(b"".join(parts)).hexdigest()
 
 
-def _content(path: str) -> tuple[int, bytes]:
-    content = read_regular(path)
-    return len(content), content
-
-
-def _end(path: str) -> tuple[int, bytes]:
-    """The size of a file and its last bytes."""
+def _size_and_end(path: str, keep: int) -> tuple[int, bytes]:
+    """The size of a file and its last bytes; all of it if it has at most ``keep``."""
     handle = os.open(path, os.O_RDONLY)
     try:
         size = os.lseek(handle, 0, os.SEEK_END)
-        return size, os.pread(handle, CHECKSUM, max(0, size - CHECKSUM))
+        return size, os.pread(handle, size, 0 if size <= max(keep, CHECKSUM) else size - CHECKSUM)
     finally:
         os.close(handle)

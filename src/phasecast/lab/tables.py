@@ -199,9 +199,8 @@ def read(path: Path, run: str = "", seal: Mapping[str, Mapping[str, Any]] | None
 
     run = run or path.parent.name
     try:
-        nodes = integrity.nodes_of(path) if seal is None else integrity.check_seal(path, seal)
-        checked = {name: node.has_checksums() for name, node in nodes.items()}
-        tree = xr.open_datatree(integrity.open_checked(path, run, checked), engine="zarr", consolidated=False)
+        nodes = integrity.nodes_of(path) if seal is None else integrity.check_seal(path, seal, keep=integrity.KEPT)
+        tree = xr.open_datatree(integrity.open_checked(path, run, nodes), engine="zarr", consolidated=False)
         return tree if seal is not None else tree.load()
     except integrity.Unsound as damage:
         raise DamagedRun(run, str(damage)) from None
