@@ -1,6 +1,6 @@
 """What does a set of numbers say, with which error? Means, straight lines and jackknives, once for all packages.
 
-Effective sample sizes and R-hat of chains come from arviz-stats (:mod:`phasecast.sampling.traces`).
+Effective sample sizes and R-hat of chains are in :mod:`phasecast.sampling.mixing`.
 """
 
 from __future__ import annotations
@@ -107,10 +107,10 @@ def rank_interval(rho: float, count: int, level: float = 0.95) -> tuple[float, f
     >>> -1 < low < high <= 1
     True
     """
-    from scipy.stats import norm
+    from scipy.special import ndtri  # scipy.stats, which names it norm.ppf, takes as long to import as JAX
 
     if count < 4 or not abs(rho) <= 1:
         return -1.0, 1.0
     most = 1 - 6 / (count**3 - count)
-    middle, width = math.atanh(min(max(rho, -most), most)), norm.isf((1 - level) / 2) * 1.03 / math.sqrt(count - 3)
+    middle, width = math.atanh(min(max(rho, -most), most)), -ndtri((1 - level) / 2) * 1.03 / math.sqrt(count - 3)
     return min(math.tanh(middle - width), rho), max(math.tanh(middle + width), rho)

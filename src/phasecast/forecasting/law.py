@@ -125,12 +125,12 @@ class FamilyLaw:
 
     def quantiles_after(self, settings: Settings, now: float, shares: Sequence[float]) -> list[float]:
         """Steps by which shares of the trainings that had not generalised at ``now`` have done so."""
-        from scipy.stats import t
+        from scipy.special import stdtr, stdtrit
 
         centre = math.log(self.law.quantile(settings, 0.5)) + self.shift
-        over = float(t.cdf((math.log(max(now, 1.0)) - centre) / self.scale, self.degrees))
+        over = float(stdtr(self.degrees, (math.log(max(now, 1.0)) - centre) / self.scale))
         levels = over + np.asarray(shares) * (1 - over)
-        return np.exp(centre + self.scale * t.ppf(levels, self.degrees)).tolist()
+        return np.exp(centre + self.scale * stdtrit(self.degrees, levels)).tolist()
 
 
 def _ever(ratios: np.ndarray, observed: np.ndarray) -> np.ndarray:

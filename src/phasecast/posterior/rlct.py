@@ -298,14 +298,14 @@ def _columns(values: np.ndarray, errors: np.ndarray, *, energies: bool) -> tuple
 
 def _starts(losses: np.ndarray, starts: np.ndarray, false_alarms: float) -> tuple[float, float]:
     """The largest difference of E[nL] between chains from the prior and from the truth, and its limit, in errors."""
-    from scipy.stats import norm
+    from scipy.special import ndtri
 
     distances = []
     for one in losses.reshape(-1, *losses.shape[2:]):
         groups = [one[starts == start] for start in ("prior", "truth")]
         error = math.hypot(*(mcse(group.T) for group in groups))
         distances.append(abs(groups[0].mean() - groups[1].mean()) / error if error else 0.0)
-    return float(np.max(distances)), float(norm.isf(false_alarms / 2 / len(distances)))
+    return float(np.max(distances)), -float(ndtri(false_alarms / 2 / len(distances)))
 
 
 class Checks(NamedTuple):

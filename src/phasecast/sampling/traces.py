@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from phasecast.sampling import mixing
+
 MOST_BINS = 2048  # bounds memory and the cost of an error; a thousand bins know an error to about 2%
 FEWEST_DRAWS = 8  # fewer cannot be split into halves of chains for R-hat and the effective sample size
 
@@ -121,7 +123,7 @@ def mcse(means: np.ndarray) -> float:
         return float("inf")
     if np.ptp(means) == 0:
         return 0.0
-    return _statistic("mcse", means, method="mean")
+    return mixing.mean_error(means)
 
 
 def batch_error(means: np.ndarray, batches: int = 10) -> float:
@@ -179,7 +181,7 @@ def ess(draws: np.ndarray) -> float:
     """The effective number of independent draws in a series (steps, chains)."""
     if len(draws) < FEWEST_DRAWS or np.ptp(draws) == 0:
         return float("nan")
-    return _statistic("ess", draws, method="mean")
+    return mixing.effective_draws(draws)
 
 
 def rhat(draws: np.ndarray) -> float:
@@ -189,13 +191,7 @@ def rhat(draws: np.ndarray) -> float:
     if draws.shape[1] == 1:
         half = len(draws) // 2
         draws = np.concatenate([draws[:half], draws[half : 2 * half]], axis=1)
-    return _statistic("rhat", draws)
-
-
-def _statistic(name: str, series: np.ndarray, **options: str) -> float:
-    from arviz_stats import base
-
-    return float(getattr(base.array_stats, name)(series.T, **options))  # pyright: ignore[reportPrivateImportUsage]
+    return mixing.rank_rhat(draws)
 
 
 def drift(means: np.ndarray) -> tuple[float, float]:

@@ -48,10 +48,10 @@ def gaussian_points(
     >>> round(float(weights @ (points[:, 0] ** 4)), 9)
     3.0
     """
-    from scipy.special import ndtri
-    from scipy.stats import qmc
-
     if dimensions not in GRID:
+        from scipy.special import ndtri
+        from scipy.stats import qmc  # takes as long to import as JAX
+
         size = SOBOL + round(math.log2(fineness))
         half = ndtri(qmc.Sobol(dimensions, rng=np.random.default_rng(0)).random_base2(size))
         points = np.concatenate([half, -half])

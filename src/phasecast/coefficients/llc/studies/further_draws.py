@@ -159,9 +159,9 @@ def jackknife_of(statistics: np.ndarray, batches: Batches) -> Estimate:
 
 def _wider(count: int) -> float:
     """What makes ±2 errors from few batches hold as often as ±2 standard deviations of a normal (Student's t)."""
-    from scipy.stats import norm, t
+    from scipy.special import ndtr, stdtrit
 
-    return float(t.ppf(norm.cdf(2), count - 1) / 2)
+    return float(stdtrit(count - 1, ndtr(2)) / 2)
 
 
 def covariances(left: np.ndarray, right: np.ndarray, batches: Batches) -> Estimate:
