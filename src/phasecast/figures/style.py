@@ -53,8 +53,12 @@ def styled(make: Callable[P, Drawn]) -> Callable[P, Drawn]:
 
     @functools.wraps(make)
     def drawn(*args: P.args, **kwargs: P.kwargs) -> Drawn:
+        from phasecast.figures.powers import plain_powers  # matplotlib is slow to import
+
         with style():
-            return make(*args, **kwargs)
+            figure = make(*args, **kwargs)
+            plain_powers(figure)
+            return figure
 
     return drawn
 
@@ -63,7 +67,10 @@ def to_svg(figure: Figure, name: str) -> str:
     """A figure as SVG text, the same for the same figure."""
     import matplotlib as mpl
 
+    from phasecast.figures.powers import plain_powers
+
     file = io.StringIO()
+    plain_powers(figure)
     with mpl.rc_context({**_STYLE, "svg.hashsalt": name}), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing")  # names may be in any script
         figure.savefig(file, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
