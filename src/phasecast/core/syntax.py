@@ -1,9 +1,9 @@
 """What is the syntax tree of a text? Python's own parser, also where other threads parse.
 
-Before 3.13 CPython counts the depth of a tree that it builds in one place for all threads. If it collects garbage
-meanwhile, and another thread gets its turn and builds a tree of its own, the count is wrong and a SystemError says so
-("AST constructor recursion depth mismatch", python/cpython#106905). Workers of dask have such threads, and so has the
-studio.
+CPython up to 3.11.7 and 3.12.1 counts the depth of a tree that it builds in one place for all threads. If it collects
+garbage meanwhile, and another thread gets its turn and builds a tree of its own, the count is wrong and a SystemError
+says so ("AST constructor recursion depth mismatch", python/cpython#106905). Workers of dask have such threads, and so
+has the studio.
 """
 
 from __future__ import annotations
