@@ -18,10 +18,11 @@ def labels(axis, *, minor: bool = False) -> list[str]:
 
 
 def test_powers_are_text_and_the_same_as_matplotlibs():
-    ours, theirs = Figure().subplots(), Figure().subplots()
+    figure = Figure()
+    ours, theirs = figure.subplots(), Figure().subplots()
     for axes in (ours, theirs):
         axes.loglog([1e-3, 1e13], [2, 9])
-    plain_powers(ours.figure)
+    plain_powers(figure)
     assert "10⁻³" in labels(ours.xaxis)
     assert "10¹³" in labels(ours.xaxis)
     assert "3×10⁰" in labels(ours.yaxis, minor=True)
@@ -30,21 +31,23 @@ def test_powers_are_text_and_the_same_as_matplotlibs():
 
 
 def test_a_signed_axis_and_another_base():
-    axes = Figure().subplots()
+    figure = Figure()
+    axes = figure.subplots()
     axes.set_yscale("symlog", linthresh=10)
     axes.set_xscale("log", base=2)
     axes.plot([1, 64], [-1e5, 1e5])
-    plain_powers(axes.figure)
+    plain_powers(figure)
     assert {"−10⁵", "0", "10⁵"} <= set(labels(axes.yaxis))
     assert "2⁶" in labels(axes.xaxis)
 
 
 def test_what_was_chosen_stays():
-    axes = Figure().subplots()
+    figure = Figure()
+    axes = figure.subplots()
     axes.loglog([1, 100], [1, 1e6])
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, place: f"{value:g} %"))
     axes.yaxis.set_minor_formatter(NullFormatter())
-    to_svg(axes.figure, "chosen")
+    to_svg(figure, "chosen")
     assert "10 %" in labels(axes.xaxis)
     assert not any(labels(axes.yaxis, minor=True))
 
