@@ -107,7 +107,7 @@ def rank_interval(rho: float, count: int, level: float = 0.95) -> tuple[float, f
     >>> -1 < low < high <= 1
     True
     """
-    from scipy.special import ndtri  # scipy.stats, which names it norm.ppf, takes as long to import as JAX
+    from scipy.special import ndtri  # scipy.stats, which names it norm.ppf, takes nearly as long to import as JAX
 
     if count < 4 or not abs(rho) <= 1:
         return -1.0, 1.0

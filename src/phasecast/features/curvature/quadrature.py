@@ -50,7 +50,7 @@ def gaussian_points(
     """
     if dimensions not in GRID:
         from scipy.special import ndtri
-        from scipy.stats import qmc  # takes as long to import as JAX
+        from scipy.stats import qmc  # takes nearly as long to import as JAX
 
         size = SOBOL + round(math.log2(fineness))
         half = ndtri(qmc.Sobol(dimensions, rng=np.random.default_rng(0)).random_base2(size))
