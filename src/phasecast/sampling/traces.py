@@ -173,7 +173,8 @@ def _batch_covariance(times: float, batches: int) -> np.ndarray:
     """The covariance of neighbouring batch means, each over so many τ, of the series in :func:`mean_variance`."""
     length = 2 * times
     apart = np.abs(np.subtract.outer(np.arange(batches), np.arange(batches)))
-    between = (np.expm1(-length) / length) ** 2 * np.exp(-length * (apart - 1.0))
+    gap = np.maximum(apart - 1.0, 0.0)  # between the batches; none within one
+    between = (np.expm1(-length) / length) ** 2 * np.exp(-length * gap)
     return np.where(apart == 0, mean_variance(times), between)
 
 
