@@ -96,6 +96,18 @@ def test_a_loss_that_relaxes_to_a_level_above_its_end_is_not_in_sight():
     assert forecast(log).status is Status.OK
 
 
+def test_a_fall_that_slows_down_waits_and_noise_on_a_straight_one_does_not():
+    rng, straight = np.random.default_rng(0), made_up(last=2000)
+    falling = straight.step >= PEAK
+    slower = 0.9 - 0.6 * (1 - np.exp(-(straight.step - PEAK) / 1600))
+    bent = np.where(falling, slower, straight.validation_loss)
+    made = forecast(TrainingLog(straight.step, straight.train_accuracy, straight.validation_accuracy, bent))
+    assert made.status is Status.REFUSED
+    assert "more slowly" in made.reasons[0]
+    noisy = straight.validation_loss + 0.02 * falling * rng.normal(size=len(straight.step))
+    assert forecast(TrainingLog(straight.step, straight.train_accuracy, straight.validation_accuracy, noisy)).value > 0
+
+
 def test_an_outcome_in_the_log_is_not_forecast():
     log = made_up()
     late = TrainingLog(log.step, log.train_accuracy, np.where(log.step > 1500, 0.6, 0.1), log.validation_loss)

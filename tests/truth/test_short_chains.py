@@ -68,13 +68,13 @@ def test_two_errors_hold_the_mean_of_a_short_series(times):
         plain = np.array([batch_error(one[:, None], 10) for one in series.T])
         assert np.mean(abs(means) < 2 * plain) < 0.8
 
+
 @pytest.mark.parametrize("times", [30.0, 4000.0])
 def test_the_error_of_a_long_series_is_that_of_independent_batches(times):
     """Five independent means: √(Var/5) of them, with Student's t of four degrees of freedom."""
     means = np.random.default_rng(0).normal(size=(500, 1))
     plain = batch_error(means, 5)
     assert slow_error(means, times) == pytest.approx(plain, rel=3 / times)
-
 
 
 def bowl_chains(stiffness: np.ndarray, steps: int, step: float, replicates: int) -> tuple[np.ndarray, np.ndarray]:

@@ -166,9 +166,11 @@ def _line(log: TrainingLog, settings: Settings | None, loss_at_50: float | None,
     if isinstance(target, str):
         return target
     line = lone_log.extrapolate_loss(log, target, coverage)
-    if not isinstance(line, str) and lone_log.recedes(log, target, line):
+    if isinstance(line, str):
+        return line
+    if lone_log.recedes(log, target, line):
         return refusals.not_in_sight(line.median)
-    return line
+    return lone_log.SLOWING if line.slowing else line
 
 
 def _of_line(line: LineForecast | str, log: TrainingLog, coverage: float, problems: Sequence[str] = ()) -> Forecast:
