@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from phasecast.core import syntax
+from phasecast.core.parsing import syntax
 
 pytestmark = pytest.mark.bare
 
@@ -40,7 +40,7 @@ def test_two_threads_parse_at_the_same_time():
         if depth:
             work(depth - 1)
         else:
-            trees.extend(ast.dump(syntax.parse_module(SOURCE)) for _ in range(15))
+            trees.extend(ast.dump(syntax.module_tree(SOURCE)) for _ in range(15))
 
     threads = [threading.Thread(target=work, args=(depth,)) for depth in (0, 13)]
     for thread in threads:
@@ -61,7 +61,7 @@ def test_a_thread_of_another_library_may_parse_too(monkeypatch):
         return parse(*arguments, **named)
 
     monkeypatch.setattr(ast, "parse", interrupted)
-    assert ast.dump(syntax.parse_expression("x + 1")) == ast.dump(parse("x + 1", mode="eval").body)
+    assert ast.dump(syntax.expression_tree("x + 1")) == ast.dump(parse("x + 1", mode="eval").body)
 
 
 def test_it_gives_up_in_the_end(monkeypatch):
@@ -70,4 +70,4 @@ def test_it_gives_up_in_the_end(monkeypatch):
 
     monkeypatch.setattr(ast, "parse", broken)
     with pytest.raises(SystemError, match="another reason"):
-        syntax.parse_module("x")
+        syntax.module_tree("x")

@@ -180,7 +180,7 @@ def test_hmc_has_the_moments_of_A_and_not_those_of_other_data(activation):
     exact, effective = weighted_mean(statistic, density, np.random.default_rng(0))
     assert effective > 500
     starts = np.random.default_rng(1).normal(size=(16, 3, 3)).astype(np.float32)
-    draws, divergent = jax.jit(jax.vmap(lambda key, start: last.sample_A(key, start, density, 100, 100)))(
+    draws, divergent = jax.jit(jax.vmap(lambda key, start: last.sample_A(key, start, density, 100, 400)))(
         jax.random.split(jax.random.key(0), 16), starts
     )
     chains = np.asarray(statistic(draws)).mean(axis=1)

@@ -25,8 +25,8 @@ from types import CodeType, ModuleType
 from typing import Any
 
 from phasecast.core.errors import BadInput, UserCodeFailed
+from phasecast.core.parsing.syntax import module_tree
 from phasecast.core.problem import Problem
-from phasecast.core.syntax import parse_module
 
 _loaded: dict[str, tuple[ModuleType | None, str]] = {}
 """The user's modules that were loaded here, each with the hash of its source file at that time."""
@@ -174,7 +174,7 @@ def _homes() -> tuple[Path, ...]:
 
 def _imports(path: Path, name: str) -> Iterator[str]:
     package = name if path.name == "__init__.py" else name.rpartition(".")[0]
-    for node in ast.walk(parse_module(path.read_bytes())):
+    for node in ast.walk(module_tree(path.read_bytes())):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):

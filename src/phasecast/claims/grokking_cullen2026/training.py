@@ -35,10 +35,10 @@ class CheckPolicy(Policy):
     small: float = rule(1e-3, "chosen, not derived: between rounding and the residual at η = 1e-3 of a wide layer")
     rounding: float = rule(1e-12, "a few thousand roundings of float64")
     few: float = rule(0.1, "chosen, not derived: share of ascents below which almost none ends at one frequency")
+    ridge: float = rule(1e-3, "chosen: an η > 0 whose residual is far above rounding, to show beside the limit η → 0")
 
 
 POLICY = CheckPolicy()
-RIDGE = 1e-3
 
 
 def _table(p: int) -> tuple[np.ndarray, np.ndarray]:
@@ -73,10 +73,10 @@ def _check_interpolation() -> Finding:
     """Ỹ − F̃V_ridge on the full table of p = 5, for widths below and above p² − 1, with a ridge and in the limit."""
     tokens, labels = _table(5)
     widths = (20, 24)
-    ridge = {width: ridge_solution(_weights(5, width), tokens, labels, 5, RIDGE).residual for width in widths}
+    ridge = {width: ridge_solution(_weights(5, width), tokens, labels, 5, POLICY.ridge).residual for width in widths}
     limit = {width: _unreached(_weights(5, width), tokens, labels) for width in widths}
     words = "; ".join(
-        f"K = {width}: {ridge[width]:.2g} with η = {RIDGE:g}, {limit[width]:.2g} for η → 0" for width in widths
+        f"K = {width}: {ridge[width]:.2g} with η = {POLICY.ridge:g}, {limit[width]:.2g} for η → 0" for width in widths
     )
     never_zero = all(left > 0 for left in ridge.values())
     ours = limit[20] > POLICY.left and limit[24] < POLICY.small < ridge[24]

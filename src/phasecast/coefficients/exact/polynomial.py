@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from phasecast.core.errors import BadInput
-from phasecast.core.expressions import Operator, Reader, parse_expression
+from phasecast.core.parsing.expressions import Operator, Reader, parse_expression
 
 # Chosen so that every accepted text is multiplied out within about a second; far above any loss in the literature.
 LONGEST_TEXT, HIGHEST_POWER, MOST_TERMS = 5000, 100, 5000

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from phasecast.core.errors import BadInput, unknown
-from phasecast.core.expressions import Operator, Reader, number, parse_expression, shortened
+from phasecast.core.parsing.expressions import Operator, Reader, number, parse_expression, shortened
 from phasecast.core.types import Array
 
 LONGEST_TEXT = 500  # characters; chosen: an expression that long is a mistake, and Python's parser is recursive

@@ -12,8 +12,8 @@ import sys
 from abc import ABC, abstractmethod
 from typing import Generic, Literal, TypeVar
 
-from phasecast.core import syntax
 from phasecast.core.errors import BadInput
+from phasecast.core.parsing import syntax
 
 T = TypeVar("T")
 Operator = Literal["+", "-", "*", "/"]
@@ -25,7 +25,7 @@ def parse_expression(text: str, *, longest: int, name: str, how: str) -> ast.exp
     if len(text) > longest:
         raise BadInput(f"{name} has {len(text)} characters", f"use at most {longest}")
     try:
-        return syntax.parse_expression(text.strip())
+        return syntax.expression_tree(text.strip())
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise BadInput(f"invalid expression '{shortened(text)}' for {name}", how) from None
 

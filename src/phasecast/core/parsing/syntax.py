@@ -19,12 +19,12 @@ T = TypeVar("T")
 _one_at_a_time = threading.Lock()
 
 
-def parse_module(source: str | bytes) -> ast.Module:
+def module_tree(source: str | bytes) -> ast.Module:
     """The tree of a module."""
     return _built(lambda: ast.parse(source))
 
 
-def parse_expression(text: str) -> ast.expr:
+def expression_tree(text: str) -> ast.expr:
     """The tree of one expression."""
     return _built(lambda: ast.parse(text, mode="eval")).body
 

@@ -1,0 +1,1 @@
+"""What does a text from a user mean? Parsed, never evaluated."""
