@@ -1,5 +1,5 @@
 """λ̂ against the peers, in one run: chain-steps a second with the same w*, data, batch and ε, and what counts, the
-seconds to an error bar of 5% that holds where λ is known.
+seconds to an error bar of 5% that holds where λ is known, and to one that holds on trained models.
 
 The peers (devinterp 1.3.2 and 2.0.1, canonical-interp) are installed with pip in environments of their own under
 ``--envs``. Every measurement is a process with one thread. Peers get their fastest loader: tensors in memory, whole
@@ -40,6 +40,7 @@ WORDS = {
     "A": "product of three 10×10 of rank 3, n = 10⁴, batch 500, 4 chains × 1000 steps",
     "B": "quadratic network, p = 53, K = 256, cross-entropy, batch 128, 3 chains × 700 steps",
 }
+TABLES = ("A", "B", "C", "real")
 TRUTH = 42.0  # Aoyagi's λ of the product in A: what users of default settings hope for
 NBETA = 10_000 / math.log(10_000)
 GAMMA = 1.0
@@ -74,35 +75,64 @@ class Task:
             self.targets = (a + b) % p
             self.batch, self.chains, self.steps, self.step_size = 128, 3, 700, 1e-6
 
+    def parts(self, dtype: str = "float32") -> tuple[Any, Any, Any, Any]:
+        """The module at w*, the loss of each row, inputs and targets."""
+        import torch
+
+        torch.set_num_threads(1)
+        real = getattr(torch, dtype)
+
+        class Square(torch.nn.Module):
+            def forward(self, x: Any) -> Any:
+                return x * x
+
+        layers: list[Any] = []
+        for weight in self.weights:
+            layers.append(torch.nn.Linear(weight.shape[1], weight.shape[0], bias=False, dtype=real))
+            layers[-1].weight.data = torch.tensor(weight, dtype=real)
+        if self.square:
+            layers.insert(1, Square())
+
+        def rows(outputs: Any, targets: Any) -> Any:
+            if self.square:
+                return torch.nn.functional.cross_entropy(outputs, targets, reduction="none")
+            return ((outputs - targets) ** 2).sum(-1) / 2
+
+        targets = torch.tensor(self.targets) if self.square else torch.tensor(self.targets, dtype=real)
+        return torch.nn.Sequential(*layers), rows, torch.tensor(self.inputs, dtype=real), targets
+
+
+class RealTask:
+    """A trained model of ``real_models.py`` from the file that :func:`save_model` wrote."""
+
+    batch = 64
+
+    def __init__(self, file: str) -> None:
+        self.file = file
+
+    def parts(self, dtype: str = "float32") -> tuple[Any, Any, Any, Any]:
+        import torch
+        from torch.nn.functional import cross_entropy
+
+        import real_models
+
+        torch.set_num_threads(1)
+        saved = torch.load(self.file, weights_only=True)
+        module: Any
+        if saved["name"] == "mlp":
+            module = torch.nn.Sequential(torch.nn.Linear(64, 32), torch.nn.ReLU(), torch.nn.Linear(32, 10))
+        else:
+            module = real_models.CharTransformer(saved["symbols"], saved["width"], saved["layers"])
+        module.load_state_dict(saved["weights"])
+
+        def rows(outputs: Any, targets: Any) -> Any:
+            each = cross_entropy(outputs.flatten(0, -2), targets.flatten(), reduction="none")
+            return each.view(len(outputs), -1).mean(1)
+
+        return module, rows, saved["inputs"], saved["targets"]
+
 
 # what runs inside the environments: chain-steps a second
-
-
-def torch_parts(task: Task, dtype: str = "float32") -> tuple[Any, Any, Any, Any]:
-    """The module at w*, the loss of each row, inputs and targets."""
-    import torch
-
-    torch.set_num_threads(1)
-    real = getattr(torch, dtype)
-
-    class Square(torch.nn.Module):
-        def forward(self, x: Any) -> Any:
-            return x * x
-
-    layers: list[Any] = []
-    for weight in task.weights:
-        layers.append(torch.nn.Linear(weight.shape[1], weight.shape[0], bias=False, dtype=real))
-        layers[-1].weight.data = torch.tensor(weight, dtype=real)
-    if task.square:
-        layers.insert(1, Square())
-
-    def rows(outputs: Any, targets: Any) -> Any:
-        if task.square:
-            return torch.nn.functional.cross_entropy(outputs, targets, reduction="none")
-        return ((outputs - targets) ** 2).sum(-1) / 2
-
-    targets = torch.tensor(task.targets) if task.square else torch.tensor(task.targets, dtype=real)
-    return torch.nn.Sequential(*layers), rows, torch.tensor(task.inputs, dtype=real), targets
 
 
 def whole_batches(inputs: Any, targets: Any, batch: int) -> Any:
@@ -139,7 +169,7 @@ def rate_of_devinterp_1(task: Task, variant: str, repeats: int) -> float:
     from devinterp.slt.llc import LLCEstimator
     from devinterp.slt.sampler import sample
 
-    module, rows, inputs, targets = torch_parts(task)
+    module, rows, inputs, targets = task.parts()
     loader = whole_batches(inputs, targets, task.batch)
     method = SGLD if variant == "SGLD" else SGMCMC.sgld
 
@@ -159,7 +189,7 @@ def rate_of_devinterp_2(task: Task, variant: str, repeats: int) -> float:
     from devinterp.optim import SGLD, SGMCMC
     from devinterp.slt.sampler import sample_single_chain
 
-    module, rows, inputs, targets = torch_parts(task)
+    module, rows, inputs, targets = task.parts()
 
     class Rows:
         def __len__(self) -> int:
@@ -192,7 +222,7 @@ def rate_of_canonical(task: Task, variant: str, repeats: int) -> float:
     if variant == "eager":
         os.environ["TORCHDYNAMO_DISABLE"] = "1"
     estimator = canonical_estimator()
-    module, rows, inputs, targets = torch_parts(task)
+    module, rows, inputs, targets = task.parts()
     best = 0.0
     for _ in range(repeats):
         clock: list[float] = []
@@ -252,7 +282,7 @@ def rate_of_our_torch(task: Task, variant: str, repeats: int) -> float:
     from phasecast.sampling.backends.protocol import Minibatch
     from phasecast.sampling.backends.torch import torch_backend
 
-    module, rows, inputs, targets = torch_parts(task)
+    module, rows, inputs, targets = task.parts()
     loss, data = lambda outputs, y: rows(outputs, y).mean(), (inputs, targets)
     batch = Minibatch(task.batch, anchored=False)
     return our_rate(torch_backend(module, loss, data, batch=batch, precision=variant), task, repeats)
@@ -276,11 +306,11 @@ SETTINGS = {  # as their defaults and front pages have them; then with nβ, γ a
 LONG = {"lr": 1e-4, "nbeta": NBETA, "gamma": GAMMA, "chains": 4, "draws": 5000, "burn": 5000}
 
 
-def bar_of_devinterp_1(task: Task, given: dict[str, Any]) -> Any:
+def bar_of_devinterp_1(task: Task | RealTask, given: dict[str, Any]) -> Any:
     from devinterp.optim import SGMCMC
     from devinterp.slt.sampler import estimate_learning_coeff_with_summary
 
-    module, rows, inputs, targets = torch_parts(task)
+    module, rows, inputs, targets = task.parts()
     return estimate_learning_coeff_with_summary(
         module, whole_batches(inputs, targets, task.batch), sampling_method=SGMCMC.sgld, verbose=False,
         evaluate=lambda model, data: rows(model(data[0]), data[1]).mean(), num_draws=given["draws"],
@@ -289,11 +319,11 @@ def bar_of_devinterp_1(task: Task, given: dict[str, Any]) -> Any:
     )["llc-chain/all"]  # fmt: skip
 
 
-def bar_of_devinterp_2(task: Task, given: dict[str, Any]) -> Any:
+def bar_of_devinterp_2(task: Task | RealTask, given: dict[str, Any]) -> Any:
     import torch
     from devinterp.slt.llc import llc
 
-    module, rows, inputs, targets = torch_parts(task)
+    module, rows, inputs, targets = task.parts()
     rows_by_number = [{"input_ids": torch.tensor([number, number])} for number in range(len(inputs))]  # it knows tokens
 
     def loss(model: Any, numbers: Any) -> Any:
@@ -307,9 +337,9 @@ def bar_of_devinterp_2(task: Task, given: dict[str, Any]) -> Any:
     return found["llc_per_chain"].values
 
 
-def bar_of_canonical(task: Task, given: dict[str, Any]) -> Any:
+def bar_of_canonical(task: Task | RealTask, given: dict[str, Any]) -> Any:
     estimator = canonical_estimator()
-    module, rows, inputs, targets = torch_parts(task)
+    module, rows, inputs, targets = task.parts()
     sampler = estimator(
         given["draws"], given["chains"], given["burn"], 1, learning_rate=given["lr"], localization=given["gamma"],
         nbeta=given["nbeta"],
@@ -326,10 +356,10 @@ def our_bar_jax(task: Task, given: dict[str, Any]) -> Any:
     return pc.llc(loss, params, data, target=0.05, **given)
 
 
-def our_bar_torch(task: Task, given: dict[str, Any]) -> Any:
+def our_bar_torch(task: Task | RealTask, given: dict[str, Any]) -> Any:
     import phasecast as pc
 
-    module, rows, inputs, targets = torch_parts(task, "float64")
+    module, rows, inputs, targets = task.parts("float64")
     return pc.torch.llc(module, (inputs, targets), lambda outputs, y: rows(outputs, y).mean(), target=0.05, **given)
 
 
@@ -343,18 +373,26 @@ BARS = {
 
 
 def bar(who: str, given: dict[str, Any]) -> dict[str, Any]:
-    task, began = Task("A"), time.perf_counter()
-    found = BARS[who](task, given)
+    task = RealTask(given.pop("file")) if "file" in given else Task("A")
+    began, first = time.perf_counter(), []
+
+    def progress(now: Any) -> None:
+        if not first and math.isfinite(now.error):
+            first.append(time.perf_counter() - began)
+
+    found = BARS[who](task, given | ({"progress": progress} if who.startswith("phasecast") else {}))
     seconds = time.perf_counter() - began
     if who.startswith("phasecast"):
         words = f"{found.status}, " + (f"γ {found.gamma:g}" if found.gamma else "γ → 0 from a ladder")
-        return {"value": found.estimate, "error": found.error, "seconds": seconds, "words": words}
+        numbers = {"value": found.estimate, "error": found.error, "seconds": seconds}
+        return numbers | {"first": first[0] if first else seconds, "words": words}
     each = np.asarray(found, dtype=float)
     words = (
         f"nβ {given['nbeta']:.0f}, γ {given['gamma']:g}, ε {given['lr']:g}, {given['burn']} + {given['draws']} steps"
     )
     error = each.std(ddof=1) / math.sqrt(len(each))
-    return {"value": each.mean(), "error": error, "seconds": seconds, "words": f"{len(each)} chains, {words}"}
+    numbers = {"value": each.mean(), "error": error, "seconds": seconds, "first": seconds}
+    return numbers | {"words": f"{len(each)} chains, {words}"}
 
 
 # what installs, starts and prints
@@ -435,10 +473,94 @@ def bars(pythons: dict[str, str]) -> None:
             print(f"  {who:<17}{numbers}  {holds:<4} {found['words']}", flush=True)
 
 
+def largest_curvature(module: Any, mean_loss: Any) -> float:
+    """Of the loss at w*, by 20 power iterations with differences of gradients."""
+    import torch
+    from torch.nn.utils import parameters_to_vector, vector_to_parameters
+
+    centre = parameters_to_vector(module.parameters()).detach()
+
+    def slope(flat: Any) -> Any:
+        vector_to_parameters(flat, module.parameters())
+        return parameters_to_vector(torch.autograd.grad(mean_loss(), list(module.parameters())))
+
+    here, direction = slope(centre), torch.randn(len(centre), generator=torch.Generator().manual_seed(0))
+    length = 1e-2
+    for _ in range(20):
+        direction = (slope(centre + length * direction / direction.norm()) - here) / length
+    vector_to_parameters(centre, module.parameters())
+    return float(direction.norm())
+
+
+def save_model(name: str, trained: Any, file: str) -> None:
+    """What a :class:`RealTask` reads: weights, data, and the shape of a transformer."""
+    import torch
+
+    shape = {}
+    if name != "mlp":
+        shape = {"symbols": trained.module.head.out_features, "width": trained.module.norm.normalized_shape[0]}
+        shape["layers"] = len(trained.module.blocks)
+    inputs, targets = trained.data
+    weights = trained.module.state_dict()
+    torch.save({"name": name, "weights": weights, "inputs": inputs, "targets": targets, **shape}, file)
+
+
+def real(pythons: dict[str, str]) -> None:
+    """Seconds to a first number, and to one that holds, on trained models.
+
+    A number holds if it is within two combined errors of a long run at the same nβ and γ, which takes gradients of all
+    rows, and its own error is at most 10%. Peers are called with their defaults, and then with the nβ and γ of that run
+    and an ε that is stable, which their users would have to find: 200 to 5,000 draws after as many that do not count,
+    until the number holds.
+    """
+    import phasecast as pc
+    import real_models
+
+    for name in ("mlp", "small_transformer"):
+        trained = getattr(real_models, name)()
+        nbeta = trained.n / math.log(trained.n)
+        weights = [one.detach() for one in trained.module.parameters()]
+        gamma = sum(one.numel() for one in weights) / (0.09 * sum(float((one**2).sum()) for one in weights))
+        inputs, targets = trained.data
+        curvature = nbeta * largest_curvature(
+            trained.module, lambda module=trained.module, loss=trained.loss, x=inputs, y=targets: loss(module(x), y)
+        )
+        long = pc.torch.llc(
+            trained.module, trained.data, trained.loss, n=trained.n, gamma=gamma, sampler="langevin", target=0.007,
+            seconds=240.0, progress=False,
+        )  # fmt: skip
+        print(f"\nreal: {name}, nβ {nbeta:.0f}, γ {gamma:.3g}: {long.estimate:.2f} ± {long.error:.2g} by a long run")
+        print(f"  {'':<17}{'λ̂':>9}{'error':>8}{'first':>8}{'seconds':>9}  holds")
+        given = {"lr": 0.1 / (curvature + gamma), "nbeta": nbeta, "gamma": gamma, "chains": 4}
+        with tempfile.TemporaryDirectory() as folder:
+            file = str(Path(folder) / f"{name}.pt")
+            save_model(name, trained, file)
+            for who, python in pythons.items():
+                if who == "phasecast JAX":
+                    continue
+                calls = [{"n": trained.n}] if who not in PEERS else [
+                    SETTINGS[who] | ({"nbeta": nbeta} if who == "canonical" else {}),
+                    *({**given, "draws": draws, "burn": draws} for draws in (200, 1000, 5000)),
+                ]  # fmt: skip
+                for number, call in enumerate(calls):
+                    found = measure(python, "bar", who, json.dumps(call | {"file": file}), "1")
+                    if "failed" in found:
+                        print(f"  {who:<17} {found['failed']}", flush=True)
+                        break
+                    value, error = found["value"], found["error"]
+                    comparable = number > 0 or who not in PEERS
+                    near = abs(value - long.estimate) <= 2 * math.hypot(error, long.error) and error <= 0.1 * abs(value)
+                    holds = ("yes" if near else "NO") if comparable else "–"
+                    numbers = f"{value:>9.2f}{error:>8.2f}{found['first']:>8.1f}{found['seconds']:>9.1f}"
+                    print(f"  {who:<17}{numbers}  {holds:<4} {found['words']}", flush=True)
+                    if holds == "yes":
+                        break
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--envs", type=Path, default=Path(".peers"), help="where the peers are installed (.peers)")
-    parser.add_argument("--only", nargs="*", choices=["A", "B", "C"], default=["A", "B", "C"])
+    parser.add_argument("--only", nargs="*", choices=[*TABLES], default=[*TABLES])
     parser.add_argument("--repeats", type=int, default=3, help="timings of each, of which the best counts")
     parser.add_argument("--inside", nargs=4, help=argparse.SUPPRESS)
     asked = parser.parse_args()
@@ -454,7 +576,10 @@ def main() -> None:
             pythons[who] = python
     pythons |= {"phasecast JAX": sys.executable, "phasecast torch": sys.executable}
     for name in asked.only:
-        bars(pythons) if name == "C" else speed(name, pythons, asked.repeats)
+        if name in GOALS:
+            speed(name, pythons, asked.repeats)
+        else:
+            (bars if name == "C" else real)(pythons)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ import pytest
 import phasecast as pc
 from phasecast.coefficients.llc import estimate
 from phasecast.coefficients.llc.estimate import Estimator
+from phasecast.coefficients.llc.judge import judge_levels
 from phasecast.coefficients.llc.options import LLCOptions
 from phasecast.coefficients.llc.policy import POLICY
 from phasecast.coefficients.llc.problems import on_backend
@@ -106,6 +107,22 @@ def test_where_chains_are_lower_than_the_descent_another_begins_at_a_chain(again
     assert (measured.status is Status.REFUSED) is not again
     if again:
         assert abs(measured.value_min - exact(measured.nbeta, measured.gamma)) < 3 * measured.error
+
+
+@pytest.mark.parametrize(
+    ("gap", "status", "words"),
+    [
+        (8.0, Status.WARNING, "not a minimum"),
+        (4.0, Status.WARNING, "value_min is too low"),
+        (1.0, Status.REFUSED, "lost"),
+    ],
+)
+def test_chains_below_the_descent_are_named_within_three_errors_and_refused_beyond(gap, status, words):
+    sampler = estimator(MINIBATCHES, chains=4, target=0.3, seed=11)
+    sampler.run()
+    verdict = judge_levels(sampler.plan, sampler.levels, value=-5.0, error=1.0, gap=gap)
+    assert verdict.status is status
+    assert words in verdict.reasons[0]
 
 
 def test_time_that_ends_between_two_windows_of_warm_up_leaves_the_last_one():

@@ -40,13 +40,15 @@ def judge_levels(plan: Plan, levels: list[Level], value: float, error: float, ga
         return verdict
     gap = gap if math.isfinite(gap) else 0.0
     above = value + gap
-    if any(level.phase is LevelPhase.COLD for level in levels) and above < 0:
-        verdict.warnings.append(
-            f"the chains, still warming up, are lower than the descent from w* (by {-above:.3g}): value_min is too low"
-        )
-    elif above < -policy.lost_errors * error or (above <= 0 and not error > 0):
+    cold = any(level.phase is LevelPhase.COLD for level in levels)
+    if not cold and (above < -policy.lost_errors * error or (above <= 0 and not error > 0)):
         verdict.refusals.append(
             f"λ̂ relative to the lowest loss that a descent found is {above:.3g}: the chains are lost; use a larger γ"
+        )
+    elif above < 0:
+        still = ", still warming up," if cold else ""
+        verdict.warnings.append(
+            f"the chains{still} are lower than the descent from w* (by {-above:.3g}): value_min is too low"
         )
     elif gap > policy.small_gap * max(abs(value), above):
         verdict.warnings.append(
