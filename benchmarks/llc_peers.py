@@ -383,7 +383,7 @@ def bar(who: str, given: dict[str, Any]) -> dict[str, Any]:
     found = BARS[who](task, given | ({"progress": progress} if who.startswith("phasecast") else {}))
     seconds = time.perf_counter() - began
     if who.startswith("phasecast"):
-        words = f"{found.status}, " + (f"γ {found.gamma:g}" if found.gamma else "γ → 0 from a ladder")
+        words = f"{found.status}, " + (f"γ {found.gamma:g}" if found.gamma else "the limit γ → 0")
         numbers = {"value": found.estimate, "error": found.error, "seconds": seconds}
         return numbers | {"first": first[0] if first else seconds, "words": words}
     each = np.asarray(found, dtype=float)
@@ -461,7 +461,7 @@ def bars(pythons: dict[str, str]) -> None:
     print(f"   λ = {TRUTH:g}; with γ = {GAMMA:g} given, nβ E[L − L*] = {exact:.2f} by exact Gibbs sampling")
     print(f"  {'':<17}{'λ̂':>8}{'error':>8}{'share':>7}{'seconds':>9}  2 errors hold it")
     for who, python in pythons.items():
-        for given in [SETTINGS[who], LONG] if who in PEERS else [{"gamma": GAMMA}, {}]:
+        for given in [SETTINGS[who], LONG] if who in PEERS else [{"gamma": GAMMA}, {"gamma": "limit"}]:
             truth = exact if given.get("gamma") == GAMMA else TRUTH
             found = measure(python, "bar", who, json.dumps(given), "1")
             if "failed" in found:
