@@ -311,12 +311,13 @@ def bar_of_devinterp_1(task: Task | RealTask, given: dict[str, Any]) -> Any:
     from devinterp.slt.sampler import estimate_learning_coeff_with_summary
 
     module, rows, inputs, targets = task.parts()
-    return estimate_learning_coeff_with_summary(
+    found = estimate_learning_coeff_with_summary(
         module, whole_batches(inputs, targets, task.batch), sampling_method=SGMCMC.sgld, verbose=False,
         evaluate=lambda model, data: rows(model(data[0]), data[1]).mean(), num_draws=given["draws"],
         optimizer_kwargs={"lr": given["lr"], "nbeta": given["nbeta"], "localization": given["gamma"]},
         num_chains=given["chains"], num_burnin_steps=given["burn"], seed=0,
-    )["llc-chain/all"]  # fmt: skip
+    )  # fmt: skip
+    return [found[f"llc-chain/{number}"] for number in range(given["chains"])]
 
 
 def bar_of_devinterp_2(task: Task | RealTask, given: dict[str, Any]) -> Any:
@@ -561,6 +562,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--envs", type=Path, default=Path(".peers"), help="where the peers are installed (.peers)")
     parser.add_argument("--only", nargs="*", choices=[*TABLES], default=[*TABLES])
+    everyone = [*PEERS, "phasecast JAX", "phasecast torch"]
+    parser.add_argument("--who", nargs="*", choices=everyone, default=everyone, help="all of them by default")
     parser.add_argument("--repeats", type=int, default=3, help="timings of each, of which the best counts")
     parser.add_argument("--inside", nargs=4, help=argparse.SUPPRESS)
     asked = parser.parse_args()
@@ -568,13 +571,13 @@ def main() -> None:
         inside(*asked.inside)
         return
     pythons = {}
-    for who, requirement in PEERS.items():
+    for who, requirement in ((who, PEERS[who]) for who in asked.who if who in PEERS):
         python, failed = environment(asked.envs.absolute(), requirement)
         if python is None:
             print(f"{who} cannot be installed, and is left out: {failed}")
         else:
             pythons[who] = python
-    pythons |= {"phasecast JAX": sys.executable, "phasecast torch": sys.executable}
+    pythons |= {who: sys.executable for who in asked.who if who not in PEERS}
     for name in asked.only:
         if name in GOALS:
             speed(name, pythons, asked.repeats)
