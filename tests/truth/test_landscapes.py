@@ -7,6 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from scipy.optimize import curve_fit
 from scipy.special import erf, gamma, gammainc
 
 from phasecast.coefficients import (
@@ -124,6 +125,35 @@ def test_the_exact_volumes_are_fitted_with_the_right_lambda():
         measured = fit_volume(exact_volume(name, EPSILONS) * noise, EPSILONS, predicted.multiplicity)
         assert Comparison(predicted, measured).verdict is Verdict.AGREES, name
         assert measured.error < 1e-3
+
+
+@pytest.mark.parametrize("multiplicity", [1, 2, 3])
+def test_the_fit_is_the_nonlinear_least_squares_of_the_law_itself(multiplicity):
+    """V = ε^λ p(log 1/ε) with the errors of V, solved for λ and all coefficients at once, on the smaller half of ε."""
+    rng = np.random.default_rng(multiplicity)
+    logs = -np.log(EPSILONS)
+    exact = np.exp(-0.4 * logs) * logs ** (multiplicity - 1) / 100**multiplicity
+    volumes = exact * (1 + 0.02 * rng.normal(size=(32, len(EPSILONS))))
+    use = logs >= np.median(logs)
+
+    def law(at: np.ndarray, exponent: float, *coefficients: float) -> np.ndarray:
+        powers = (at[:, None] / logs.max()) ** np.arange(multiplicity)
+        return np.exp(-exponent * (at - logs.max())) * (powers @ np.array(coefficients))
+
+    mean, spread = volumes.mean(axis=0)[use], volumes.std(axis=0, ddof=1)[use] / math.sqrt(32)
+    start = [0.4, *[0.0] * (multiplicity - 1), exact[use].min()]
+    solved, _ = curve_fit(law, logs[use], mean, start, spread, absolute_sigma=True, xtol=1e-12, ftol=1e-12, gtol=1e-12)
+    measured = fit_volume(volumes, EPSILONS, multiplicity)
+    assert float(measured.estimate) == pytest.approx(solved[0], abs=1e-6)
+
+
+def test_volumes_that_one_block_alone_reaches_have_no_error_bar():
+    rng = np.random.default_rng(0)
+    volumes = EPSILONS**0.5 * (1 + 0.1 * rng.normal(size=(20, len(EPSILONS))))
+    volumes[1:, 0] = 0.0
+    measured = fit_volume(volumes, EPSILONS, 1)
+    assert measured.status is Status.REFUSED
+    assert "draws of one block alone fell below the smallest" in measured.reasons[0]
 
 
 def test_lambda_of_a_monomial_is_the_smallest_ratio():

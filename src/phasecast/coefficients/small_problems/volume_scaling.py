@@ -32,6 +32,7 @@ from phasecast.progress import report_step, shows_progress
 EPSILONS = np.logspace(-28, -12, 17)
 """The default thresholds of V(ε), a decade apart."""
 QUANTILES = (0.0002, 0.02)  # the default thresholds under a prior: of 100 000 draws, 20 to 2000 fall below them
+PRECISION = 1e-9  # of the fitted λ; no error of draws comes near it
 REACH = 24 * math.log(10)  # log-uniform offsets go down to 10⁻²⁴ of the radius, whose square is far below any ε above
 
 
@@ -206,19 +207,22 @@ def fit_volume(
         raise BadInput(f"{len(epsilons)} epsilons are too few to fit", f"use at least {2 * (m + 3)}")
     mean, spread = _mean_and_spread(volumes)
     name = "λ by volume scaling"
-    if not 0 < mean.min() < mean.max() < 1:
-        where = "no draw fell below the smallest" if mean.min() <= 0 else "the whole box lies below the largest"
+    with_draws = int(np.count_nonzero(volumes > 0, axis=0).min())
+    if with_draws < 2 or not mean.min() < mean.max() < 1:  # the jackknife leaves one block out
+        where = "the whole box lies below the largest"
+        if with_draws < 2:
+            where = f"{'draws of one block alone' if with_draws else 'no draw'} fell below the smallest"
         reason = f"{where} ε: use more samples or other epsilons"
         return Measurement.refused(reason, error_kind="jackknife", name=name, policy=policy.plain())
 
-    def at_both_ends(volume: np.ndarray, spread: np.ndarray) -> tuple[float, float]:
+    def at_both_ends(volume: np.ndarray, spread: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """λ at small ε, and by how much it differs from λ at large ε."""
         end = _fit(volume, spread, logs, small, m)
         return end, end - _fit(volume, spread, logs, large, m)
 
     (estimate, change), (error, change_error) = _jackknife(at_both_ends, volumes)
     one_more = np.exp(-estimate * logs) * logs**m  # V with one more logarithm
-    _, logarithm = at_both_ends(one_more, one_more * spread / mean)
+    logarithm = float(at_both_ends(one_more, one_more * spread / mean)[1])
     left = math.exp(-policy.slowest_approach * (logs[small].mean() - logs[large].mean()))
     reasons = []
     if abs(change) > max(policy.largest_drift * change_error, policy.small_drift * logarithm):
@@ -251,30 +255,54 @@ def fit_volume(
     )
 
 
-def _fit(volume: np.ndarray, spread: np.ndarray, logs: np.ndarray, use: np.ndarray, m: int) -> float:
-    """The λ for which V ε^(−λ) is closest to a polynomial of degree m−1 in log 1/ε, in relative errors."""
-    from scipy.optimize import minimize_scalar
+def _fit(volume: np.ndarray, spread: np.ndarray, logs: np.ndarray, use: np.ndarray, m: int) -> np.ndarray:
+    """The λ for which V ε^(−λ) is closest to a polynomial of degree m−1 in log 1/ε, in relative errors.
 
-    v, relative_error, logs = volume[use], spread[use] / volume[use], logs[use]
-    log_v, powers = np.log(v), (logs[:, None] / logs.max()) ** np.arange(m)
-    slope = np.polyfit(-logs, log_v, 1)[0]
+    One for each row of volumes. With at most one logarithm the misfit has one minimum, where its derivative changes
+    sign; with more it may have several, and one row after another is searched.
+    """
+    if m > 2 and volume.ndim > 1:
+        return np.array([_fit(row, spread, logs, use, m) for row in volume])
+    v, logs = volume[..., use], logs[use]
+    log_v, powers, target = np.log(v), (logs / logs.max()) ** np.arange(m)[:, None], v / spread[use]
+    centred = logs - logs.mean()
+    slope = -(log_v @ centred) / (centred @ centred)
 
-    def misfit(exponent: float) -> float:
-        tilted = log_v + exponent * logs
-        scaled = np.exp(tilted - tilted[0])
-        weight = 1 / (relative_error * scaled)
-        design = weight[:, None] * powers
-        coefficients = np.linalg.lstsq(design, weight * scaled, rcond=None)[0]
-        return float(np.sum((design @ coefficients - weight * scaled) ** 2))
+    def misfit(exponent: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The squares that the best polynomial leaves, and half their derivative."""
+        tilted = log_v + exponent[..., None] * logs
+        weight = target * np.exp(tilted[..., :1] - tilted)
+        rest, basis = target, []
+        for power in powers:
+            column = weight * power
+            for other in basis:
+                column = column - _inner(column, other) * other
+            basis.append(column / np.sqrt(_inner(column, column)))
+            rest = rest - _inner(rest, basis[-1]) * basis[-1]
+        return np.sum(rest**2, axis=-1), np.sum(rest * logs * (target - rest), axis=-1)
 
     # logarithms can only lower the plain slope, each power of them by about 1/log(1/ε)
-    bounds = (slope - 0.02, slope + 0.02) if m == 1 else (slope, slope + (m - 1) * max(0.15, 2 / logs.min()))
-    best = minimize_scalar(misfit, bounds=bounds, method="bounded", options={"xatol": 1e-9})
-    return float(best.x)  # pyright: ignore[reportAttributeAccessIssue]
+    low, high = (slope - 0.02, slope + 0.02) if m == 1 else (slope, slope + (m - 1) * max(0.15, 2 / logs.min()))
+    if m > 2:
+        from scipy.optimize import minimize_scalar  # slow to import
+
+        best = minimize_scalar(
+            lambda one: misfit(np.asarray(one))[0], bounds=(low, high), method="bounded", options={"xatol": PRECISION}
+        )
+        return best.x  # pyright: ignore[reportAttributeAccessIssue]
+    while np.max(high - low) > PRECISION:
+        middle = (low + high) / 2
+        rises = misfit(middle)[1] > 0
+        low, high = np.where(rises, low, middle), np.where(rises, middle, high)
+    return (low + high) / 2
+
+
+def _inner(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+    return np.sum(one * other, axis=-1, keepdims=True)
 
 
 def _jackknife(
-    statistics: Callable[[np.ndarray, np.ndarray], tuple[float, float]], volumes: np.ndarray
+    statistics: Callable[[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]], volumes: np.ndarray
 ) -> tuple[tuple[float, float], tuple[float, float]]:
     """Two statistics of the mean volume over blocks, and their jackknife standard errors.
 
@@ -282,13 +310,13 @@ def _jackknife(
     """
     blocks = len(volumes)
     mean, spread = _mean_and_spread(volumes)
-    left_out = [statistics((blocks * mean - block) / (blocks - 1), spread) for block in volumes]
 
     def error(values: np.ndarray) -> float:
         return math.sqrt((blocks - 1) / blocks * np.sum((values - values.mean()) ** 2))
 
-    first, second = (error(np.array(values)) for values in zip(*left_out, strict=True))
-    return statistics(mean, spread), (first, second)
+    first, second = map(error, statistics((blocks * mean - volumes) / (blocks - 1), spread))
+    value, other = statistics(mean, spread)
+    return (float(value), float(other)), (first, second)
 
 
 def _mean_and_spread(volumes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
