@@ -290,12 +290,13 @@ class _Walkers:
         keys = _step_keys(key, (blocks, schedule.rows, schedule.stride))
         renewals = {max(1, round(share * blocks)) for share in NEW_VARIANCES}
         since: list[PyTree] = []
-        updates = 0
+        updates, acceptance = 0, np.empty(0)
         for number in range(blocks):
-            if number in renewals and since:
-                self._tuning, since, updates = next_variances(self._tuning, since), [], 0
+            if number in renewals:
+                self._tuning, since, updates = next_variances(self._tuning, since, acceptance), [], 0
             observed = self._move(_numbers(number, schedule), keys[:, number])
-            self._tuning = next_step_size(self._tuning, observed.means["acceptance"], updates)
+            acceptance = observed.means["acceptance"]
+            self._tuning = next_step_size(self._tuning, acceptance, updates)
             updates += 1
             since.append(observed.places)
             if watch is not None:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 ACCEPTANCE = 0.9  # target of NUTS, above the usual 0.8: posteriors of singular models have narrow places
 FIRST_STEP = 1.0  # in units of the variances; too long a step ends its trajectory at once, too short a one goes on
+MOVING = 0.5  # acceptance; chosen: half of the steps move, far from none in the first block and from what is aimed at
 GAIN, GAIN_DECAY = 3.0, 0.6  # of the step size per block: none accepted shortens it 15-fold at first; then it settles
 
 Move: TypeAlias = "Callable[[Key, PyTree], tuple[PyTree, tuple[jax.Array, jax.Array]]]"
@@ -238,17 +239,22 @@ def next_step_size(tuning: NutsTuning, acceptance: np.ndarray, updates: int) -> 
     return tuning._replace(sizes=tuning.sizes * np.exp(gain * (accepted - ACCEPTANCE)))
 
 
-def next_variances(tuning: NutsTuning, places: Sequence[PyTree]) -> NutsTuning:
-    """Variances within the chains where they were, drawn towards a small one as Stan does it; steps start again."""
+def next_variances(tuning: NutsTuning, places: Sequence[PyTree], acceptance: np.ndarray) -> NutsTuning:
+    """Variances within the chains where they were, drawn towards a small one as Stan does it; steps start again.
+
+    At temperatures where the last block accepted less than :data:`MOVING` nothing is changed: chains that hardly moved
+    have variances so small that the next trajectories are a hundred times too long.
+    """
     flat = np.concatenate([_flattened(part) for part in places], axis=1)  # (set, row, beta, chain, size)
     if len(flat[0]) < 2:
         return tuning
     within = np.var(flat, axis=1, ddof=1).mean(axis=2)
     count = flat.shape[1] * flat.shape[3]
     variances = count / (count + 5) * within + 1e-3 * 5 / (count + 5)
-    usable = np.isfinite(variances) & (variances > 0)
+    moving = np.nan_to_num(acceptance).mean(axis=(1, 3)) >= MOVING
+    usable = np.isfinite(variances) & (variances > 0) & moving[..., None]
     kept = np.where(usable, variances, tuning.variances)
-    return NutsTuning(np.full_like(tuning.sizes, FIRST_STEP), kept)
+    return NutsTuning(np.where(moving, FIRST_STEP, tuning.sizes), kept)
 
 
 def _flattened(places: PyTree) -> np.ndarray:
