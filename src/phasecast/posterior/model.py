@@ -168,17 +168,16 @@ def _improper_parameter(model: Model) -> int | None:
     import jax.numpy as jnp
     from jax.flatten_util import ravel_pytree
 
-    def tails() -> tuple[jax.Array, jax.Array]:
-        flat, unravel = ravel_pytree(model.init(jax.random.key(0)))
-        keys = jax.random.split(jax.random.key(1), SCALE_DRAWS)
-        drawn = jax.vmap(lambda key: ravel_pytree(model.init(key))[0])(keys)
+    def tails(centre: Key, around: Key) -> tuple[jax.Array, jax.Array]:
+        flat, unravel = ravel_pytree(model.init(centre))
+        drawn = jax.vmap(lambda key: ravel_pytree(model.init(key))[0])(jax.random.split(around, SCALE_DRAWS))
         axes = jnp.diag(jnp.maximum(jnp.abs(drawn).max(axis=0), 1e-8))
         axes = jnp.concatenate([axes, -axes])
         tail = jax.vmap(lambda axis, r: model.log_prior(unravel(flat + r * axis)) + jnp.log(r), (0, None))
         return tail(axes, FAR), tail(axes, FARTHER)
 
-    with float64():
-        far, farther = map(np.asarray, jax.jit(tails)())
+    with float64():  # keys are arguments: the compiler would draw from constant ones, slowly
+        far, farther = map(np.asarray, jax.jit(tails)(jax.random.key(0), jax.random.key(1)))
     grows = np.isfinite(farther) & (farther >= far)
     return int(np.argmax(grows)) % (len(grows) // 2) if grows.any() else None
 
