@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from scipy.optimize import curve_fit
+from scipy.optimize import curve_fit  # pyright: ignore[reportAttributeAccessIssue]
 from scipy.special import erf, gamma, gammainc
 
 from phasecast.coefficients import (

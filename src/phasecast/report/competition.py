@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from phasecast.coefficients.free_energy import SMALLEST_N, Basin, critical_sample_size
 from phasecast.figures.style import style
+
+if TYPE_CHECKING:
+    from phasecast.coefficients.free_energy import Basin
 
 COLOURS = {"a": "#0072B2", "b": "#D55E00"}
 WIDEST = 3.0  # decades to either side of the crossings
-UNDECIDED = (SMALLEST_N, 1e6)  # where to look when there is no crossing
+UNDECIDED = 1e6  # how far to look when there is no crossing
 
 
 def competing_basins(a: Basin, b: Basin, names: tuple[str, str] = ("a", "b")) -> Any:
@@ -26,9 +28,11 @@ def competing_basins(a: Basin, b: Basin, names: tuple[str, str] = ("a", "b")) ->
     """
     from matplotlib.figure import Figure
 
+    from phasecast.coefficients.free_energy import SMALLEST_N, critical_sample_size
+
     crossings = critical_sample_size(a, b).diagnostics.get("all_crossings", [])
-    low = max(SMALLEST_N, min(crossings) / 10**WIDEST) if crossings else UNDECIDED[0]
-    high = max(crossings) * 10**WIDEST if crossings else UNDECIDED[1]
+    low = max(SMALLEST_N, min(crossings) / 10**WIDEST) if crossings else SMALLEST_N
+    high = max(crossings) * 10**WIDEST if crossings else UNDECIDED
     n = np.geomspace(low, high, 400)
     gap = np.array([a.free_energy(float(x)) - b.free_energy(float(x)) for x in n])
     with style():

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from phasecast.core.answers import Answer
 from phasecast.core.results import Status
-from phasecast.forecasting.fan import fan
-from phasecast.forecasting.result import Forecast
 from phasecast.lab.forecasts.archive import KnownOutcome
 from phasecast.lab.recipe import Captioned, Row
+
+if TYPE_CHECKING:
+    from phasecast.forecasting.result import Forecast
 
 
 def forecast_figures(made: Sequence[Forecast], outcome: KnownOutcome | None) -> Mapping[str, Captioned]:
     """The fan of the archived forecasts; nothing if there are none."""
     if not made or outcome is None:
         return {}
+    from phasecast.forecasting.fan import fan  # most runs have no forecasts
+
     caption = (
         "Forecasts of the step at which validation accuracy passes 50%, as they were made during the training: medians "
         "with their intervals over the step at which each was made. Arrows are lower bounds, hollow points on the axis "

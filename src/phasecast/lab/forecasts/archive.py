@@ -31,13 +31,16 @@ def keep(folder: RunFolder, forecast: Forecast) -> bool:
 
 def kept(folder: RunFolder) -> list[Forecast]:
     """The forecasts of a run in the order in which they were made, without a line that a crash cut short."""
-    from phasecast.forecasting.result import Forecast
+    try:
+        lines = read_regular(folder.path / FILE).splitlines()
+    except FileNotFoundError:
+        return []
+    from phasecast.forecasting.result import Forecast  # most runs have none
 
     forecasts = []
-    with contextlib.suppress(FileNotFoundError):
-        for line in read_regular(folder.path / FILE).splitlines():
-            with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError):  # not what we wrote
-                forecasts.append(Forecast.from_json(json.dumps(json.loads(line)["forecast"])))
+    for line in lines:
+        with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError):  # not what we wrote
+            forecasts.append(Forecast.from_json(json.dumps(json.loads(line)["forecast"])))
     return forecasts
 
 
