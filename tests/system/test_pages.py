@@ -242,6 +242,22 @@ def test_answers_that_are_arrays_are_drawn_as_curves():
     assert sweep_finding(runs, ["n", "seed"]) == ""
 
 
+def test_a_thousand_names_are_drawn_but_not_all_written():
+    names = [swept_run(float(number % 7), kind=f"kind {number}") for number in range(1000)]
+    axes = SweepAxes.of(["kind"], names)
+    assert [axes.place(one) for one in names] == list(range(1000))
+    (panel,) = across_runs(names, ["kind"]).figure.axes
+    written = [tick.get_text() for tick in panel.get_xticklabels()]
+    assert written == [f"kind {number}" for number in range(0, 1000, 48)]
+    series = [swept_run(1.0, n=n, kind=f"kind {number}") for number in range(40) for n in (1, 2)]
+    drawn = across_runs(series, ["n", "kind"])
+    (panel,) = drawn.figure.axes
+    assert len(panel.containers) == 40
+    (legend,) = drawn.figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == [f"kind = kind {number}" for number in range(21)]
+    assert drawn.caption.endswith("The first 21 of 40 series are named.")
+
+
 def test_the_page_of_a_sweep_says_what_was_found_without_the_recipe(command, store):
     swept = sweep("walks:WALK", grid={"steps": [20, 200]}, seeds=2, store=store, engine=here, quiet=True)
     text = write_sweep(swept.id, Store(store)).read_text()

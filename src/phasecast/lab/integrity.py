@@ -117,7 +117,9 @@ def check_seal(results: Path, seal: Mapping[str, Mapping[str, Any]], keep: int =
 def damaged_chunks(results: Path, node: Node) -> Iterator[str]:
     """The chunks of a node whose content does not have its checksum."""
     if node.has_checksums():
-        yield from (chunk for chunk in node.chunks if not is_sound(read_regular(results / chunk)))
+        for chunk in node.chunks:
+            if not is_sound(node.read.get(chunk) or read_regular(results / chunk)):
+                yield chunk
 
 
 def check_rows(results: Path, path: str, chunks: int) -> None:

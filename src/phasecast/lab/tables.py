@@ -212,6 +212,17 @@ def read(path: Path, run: str = "", seal: Mapping[str, Mapping[str, Any]] | None
         raise DamagedRun(run, f"results.zarr cannot be read ({type(error).__name__}: {error})") from error
 
 
+def check(path: Path, run: str, seal: Mapping[str, Mapping[str, Any]]) -> None:
+    """Read every byte of the results of a finished run; what is not as its seal and its checksums say is damaged."""
+    try:
+        nodes = integrity.check_seal(path, seal, keep=integrity.KEPT)
+        for owner, node in nodes.items():
+            for chunk in integrity.damaged_chunks(path, node):
+                raise integrity.Unsound(f"results.zarr/{chunk} in {owner} does not have its checksum")
+    except integrity.Unsound as damage:
+        raise DamagedRun(run, str(damage)) from None
+
+
 def read_so_far(path: Path, state: Mapping[str, Any], layout: Mapping[str, Table] | None = None) -> xr.DataTree:
     """The rows of an unfinished run that a checkpoint counts: those on disk and those that wait in ``state``.
 

@@ -5,6 +5,7 @@ Seeds are replicates: their mean is drawn with its standard error, the runs them
 
 from __future__ import annotations
 
+import functools
 import itertools
 import json
 import math
@@ -23,6 +24,7 @@ from phasecast.lab.recipe import Captioned, Row
 
 MOST_PANELS = 12  # chosen: six rows of two still fit a screen
 MOST_SERIES = len(COLOURS)  # more would share a colour
+MOST_NAMES = 21  # along an axis or in a legend; chosen: more are not legible, and each takes milliseconds to draw
 DECADES = 30.0  # chosen: from one and a half decades on, a linear axis squeezes most values into a corner
 LONGEST_LABEL = 48  # chosen: what fits above a panel of half the page
 
@@ -64,7 +66,12 @@ class SweepAxes:
         value = run.values.get(self.x or "seed")
         if self.numeric:
             return float(value) if isinstance(value, int | float) else 0.0
-        return float([_key(one) for one in self.places].index(_key(value)))
+        return float(self._numbers[_key(value)])
+
+    @functools.cached_property
+    def _numbers(self) -> Mapping[str, int]:
+        """The number of each place; a thousand runs look theirs up for every answer."""
+        return {_key(one): number for number, one in enumerate(self.places)}
 
     def series_of(self, run: SweptRun) -> str:
         return ", ".join(f"{name} = {_clip(value_in_words(run.values.get(name)))}" for name in self.series)
@@ -103,6 +110,8 @@ def across_runs(runs: Sequence[SweptRun], varied: Sequence[str]) -> Captioned:
     )
     if len(quantities) > len(shown):
         caption += f" The first {len(shown)} of {len(quantities)} answers."
+    if (curves := len({axes.series_of(run) for run in runs})) > MOST_NAMES:
+        caption += f" The first {MOST_NAMES} of {curves} series are named."
     return Captioned(figure, caption)
 
 
@@ -160,7 +169,7 @@ def _panel(panel: Axes, axes: SweepAxes, runs: Sequence[SweptRun], rows: Sequenc
         return
     for number, (series, members) in enumerate(_by_series(axes, runs).items()):
         points = [(axes.place(run), row) for run in members if (row := run.row(address)) is not None]
-        _series(panel, points, number % MOST_SERIES, series)
+        _series(panel, points, number, series)
     if axes.x is None and (everything := grouped([(0.0, row) for row in rows])) and everything[0].count > 1:
         (mean,) = everything
         panel.axhline(mean.mean, color=COLOURS[0], lw=0.9)
@@ -169,9 +178,9 @@ def _panel(panel: Axes, axes: SweepAxes, runs: Sequence[SweptRun], rows: Sequenc
         if _spans_decades(axes.places):
             panel.set_xscale("log")
     else:
-        panel.set_xticks(
-            range(len(axes.places)), [label_text(value_in_words(one), 16) for one in axes.places], fontsize=8
-        )
+        stride = math.ceil(len(axes.places) / MOST_NAMES)
+        names = [label_text(value_in_words(one), 16) for one in axes.places[::stride]]
+        panel.set_xticks(range(0, len(axes.places), stride), names, fontsize=8)
         panel.set_xlim(-0.5, len(axes.places) - 0.5)
     heights = [y for line in panel.lines for y in np.asarray(line.get_ydata(), dtype=float) if math.isfinite(y)]
     if _spans_decades(heights):
@@ -180,7 +189,7 @@ def _panel(panel: Axes, axes: SweepAxes, runs: Sequence[SweptRun], rows: Sequenc
 
 
 def _series(panel: Axes, points: Sequence[tuple[float, Row]], number: int, label: str) -> None:
-    colour, marker = COLOURS[number], MARKERS[number]
+    colour, marker = COLOURS[number % MOST_SERIES], MARKERS[number % MOST_SERIES]
     for hollow in (False, True):
         chosen = [(x, row.measurement) for x, row in points if _scalar(row.measurement) and _defended(row) != hollow]
         heights = [float(_array(m.estimate)) for _, m in chosen if m is not None]
@@ -193,7 +202,7 @@ def _series(panel: Axes, points: Sequence[tuple[float, Row]], number: int, label
             [group.place for group in means],
             [group.mean for group in means],
             yerr=[group.error for group in means],
-            fmt=f"{marker}-", color=colour, ms=4.5, lw=0.9, capsize=2, label=_text(label) or None,
+            fmt=f"{marker}-", color=colour, ms=4.5, lw=0.9, capsize=2, label=_name(label, number),
         )  # fmt: skip
     theory = sorted({(x, float(row.prediction.value)) for x, row in points
                      if row.prediction is not None and _array(row.prediction.value).ndim == 0})  # fmt: skip
@@ -216,11 +225,16 @@ def _curves(panel: Axes, axes: SweepAxes, runs: Sequence[SweptRun], address: tup
         stacked = np.stack([curve[:length] for curve in curves])
         spread = np.std(stacked, axis=0, ddof=1) / math.sqrt(len(stacked)) if len(stacked) > 1 else np.zeros(length)
         mean, index, colour = np.mean(stacked, axis=0), np.arange(1, length + 1), COLOURS[number % MOST_SERIES]
-        panel.plot(index, mean, "-", color=colour, lw=1.1, label=_text(label) or None)
+        panel.plot(index, mean, "-", color=colour, lw=1.1, label=_name(label, number))
         panel.fill_between(index, mean - spread, mean + spread, color=colour, alpha=0.2, lw=0)
     if len(by_label) > 1:
         panel.legend(frameon=False, fontsize=7)
     panel.set_xlabel("number of the value")
+
+
+def _name(label: str, number: int) -> str | None:
+    """What a legend calls a series, if it names that many."""
+    return _text(label) or None if number < MOST_NAMES else None
 
 
 def _change(name: str, axes: SweepAxes, groups: Sequence[Group]) -> str:
