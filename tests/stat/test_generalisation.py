@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import xarray as xr
 
 from phasecast import claims
 from phasecast.core import RecipeCheck
@@ -14,7 +15,7 @@ from phasecast.core.results import Status
 from phasecast.lab import run
 from phasecast.posterior.last_layers import feature_networks as nets
 from phasecast.posterior.last_layers import generalisation as gen
-from phasecast.studies.posterior.generalisation import Generalisation, curves_of
+from phasecast.studies.posterior.generalisation import RECIPE, Generalisation, curves_of
 
 Curves = dict[str, gen.GeneralisationCurve]
 SMALL, LARGE = 0, 2  # where n = 200 and n = 1000 are among the sizes of the checks
@@ -89,3 +90,28 @@ def test_minibatches_and_a_truth_that_is_no_such_network_train_too():
     for method in ("map", "last", "two"):
         assert np.all(np.isfinite(np.asarray(found[method].estimate)))
     assert np.isfinite(found["last"].slope(intercept=True).estimate)
+
+
+def _stored(spec: Generalisation, **changed: float) -> xr.DataTree:
+    """Results in which every method has the error 10/n, of three datasets, with some columns changed."""
+    sizes = np.asarray(spec.sizes)
+    noise = np.random.default_rng(0).normal(1.0, 0.05, (3, sizes.size))
+    errors = dict.fromkeys(("map", "last", "two", "laplace_last", "laplace_two"), 10.0 / sizes * noise)
+    columns = {**errors, "undetermined": 0.0 * noise, "rhat": 1.0 + 0.0 * noise, "divergent": 0.0 * noise}
+    columns |= {name: value * np.ones_like(noise) for name, value in changed.items()}
+    data = xr.Dataset({name: (("dataset", "n"), rows) for name, rows in columns.items()}, {"n": sizes})
+    return xr.DataTree.from_dict({"errors": data})
+
+
+def test_layers_without_a_laplace_approximation_are_a_finding_and_no_refusal():
+    spec = Generalisation()
+    conclusion = RECIPE.conclude(spec, _stored(spec, laplace_two=np.nan, undetermined=8.0))
+    assert conclusion.status is not Status.REFUSED
+    assert conclusion.answers.measurement("undetermined").estimate == 8.0
+    assert "no Laplace approximation: in 8 directions" in conclusion.sentence
+
+
+@pytest.mark.parametrize("failed", [{"map": np.nan, "undetermined": 8.0}, {"laplace_two": np.nan}])
+def test_a_training_that_failed_is_still_refused(failed):
+    spec = Generalisation()
+    assert RECIPE.conclude(spec, _stored(spec, **failed)).status is Status.REFUSED

@@ -15,7 +15,8 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from phasecast.core.answers import Answer
-from phasecast.core.results import Comparison, Prediction, Status
+from phasecast.core.results import Comparison, Measurement, Prediction, Status, show
+from phasecast.core.statistics import mean_of
 from phasecast.lab.recipe import Captioned, Chunk, Conclusion, Recipe
 from phasecast.lab.spec import Spec
 from phasecast.lab.tables import Table
@@ -120,7 +121,11 @@ def conclude(spec: Generalisation, results: xr.DataTree) -> Conclusion:
     intercept = not setting_of(spec).realisable
     answers: list[Answer] = []
     numbers: dict[str, float | int | None] = {}
+    absent = _without_laplace(results, curves)
     for name, curve in curves.items():
+        if absent is not None and name == "laplace-two":  # that there is none is what was found, not a failure
+            answers.append(Answer("undetermined", absent, "directions that the data leave open, last two layers"))
+            continue
         slope = curve.slope(intercept)
         printed = PRINTED.get(spec.table, {}).get(name, (np.nan, np.nan))[0]
         source = f"Table {spec.table[0]}({spec.table[1]}), printed without an error"
@@ -136,9 +141,25 @@ def conclude(spec: Generalisation, results: xr.DataTree) -> Conclusion:
     shown = [curve for curve in curves.values() if curve.status is not Status.REFUSED]
     best = min(shown, key=lambda curve: float(np.asarray(curve.estimate)[-1]))
     sentence = (
-        f"{describe_setting(setting_of(spec))}: at n = {spec.sizes[-1]} {best.name} has the smallest error on average."
+        f"{describe_setting(setting_of(spec))}: at n = {spec.sizes[-1]} the method '{best.name}' has the "
+        "smallest error on average."
     )
+    if absent is not None:
+        directions = show(absent.estimate, absent.error)
+        sentence += (
+            f" The last two layers have no Laplace approximation: in {directions} directions on average the data "
+            "determine less than the prior (the Hessian is singular)."
+        )
     return Conclusion(answers, sentence[:1].upper() + sentence[1:], numbers)
+
+
+def _without_laplace(results: xr.DataTree, curves: Mapping[str, GeneralisationCurve]) -> Measurement | None:
+    """The directions that keep two layers from a Laplace approximation; None if they have one, or training failed."""
+    undetermined = results["errors"]["undetermined"].values.mean(axis=1)
+    failed = not np.isfinite(np.asarray(curves["map"].estimate)).all()
+    if failed or curves["laplace-two"].status is not Status.REFUSED or not undetermined.any():
+        return None
+    return mean_of(undetermined, "datasets")
 
 
 def figures(spec: Generalisation, results: xr.DataTree) -> Mapping[str, Captioned]:
