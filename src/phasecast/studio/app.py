@@ -17,9 +17,11 @@ def main() -> None:
     st.set_page_config(page_title="phasecast studio", page_icon=str(ICON), layout="wide")
     st.html(STYLE)
 
+    first = st.Page(runs.page, title="Runs", icon=":material/table_rows:", url_path="first", default=True)  # at /
     pages = {
         "Experiments": [
-            st.Page(runs.page, title="Runs", icon=":material/table_rows:", url_path="runs", default=True),
+            first,
+            st.Page(lambda: st.switch_page(first), title="Runs", url_path="runs", visibility="hidden"),  # typed by hand
             st.Page(start.page, title="Start a run", icon=":material/play_arrow:", url_path="start"),
             st.Page(open_run.page, title="One run", icon=":material/show_chart:", url_path="run"),
         ],

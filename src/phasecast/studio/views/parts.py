@@ -29,6 +29,7 @@ STYLE = """<style>
 .pc-title { font-size: 1.7rem; font-weight: 650; line-height: 1.25; margin: 0 0 .3rem; overflow-wrap: anywhere; }
 .pc-number { font-size: 2.1rem; font-weight: 600; line-height: 1.2; margin: 0; overflow-wrap: anywhere; }
 .stMainBlockContainer { padding-top: 3.2rem; }
+.katex-display { overflow: auto hidden; padding: .2rem 0 .5rem; }
 </style>"""
 
 MARKS = {
