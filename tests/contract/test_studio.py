@@ -93,7 +93,7 @@ def test_the_table_has_a_column_per_field_that_differs(walked):
     rows, unread = RunIndex(walked).look(60)
     table = table_of(rows)
     assert unread == 0
-    assert list(table.columns) == ["run", "recipe", "status", "done", "steps", "seed", "updated", "conclusion"]
+    assert list(table.columns) == ["run", "status", "recipe", "done", "steps", "seed", "updated", "conclusion"]
     assert list(table["steps"]) == [100, 20, 20]
     assert varied_fields(rows) == {"walks:WALK": ["steps", "seed"]}
     assert len(set(labels_of(rows))) == 3
@@ -217,7 +217,9 @@ def test_every_closed_form_answers_with_what_its_form_holds_at_first(name):
     form = closed_forms.forms()[name]
     found = form.compute({entry.name: entry.example for entry in form.inputs})
     assert float(found.value) > 0
-    assert form.formulas or form.summary
+    assert form.summary
+    assert ("math::" in (form.function.__doc__ or "")) == any(part.startswith("$$") for part in form.explained)
+    assert not any(mark in part for part in form.explained for mark in (":math:", ":func:", ">>>", "Parameters"))
 
 
 def test_a_wrong_input_of_a_closed_form_is_one_line():

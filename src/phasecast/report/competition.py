@@ -46,7 +46,13 @@ def competing_basins(a: Basin, b: Basin, names: tuple[str, str] = ("a", "b")) ->
         axes.fill_between(n, gap, 0, where=gap >= 0, color=COLOURS["b"], alpha=0.2, lw=0, label=f"{names[1]} wins")
         for crossing in crossings:
             axes.axvline(crossing, color="#1b2a3c", lw=0.8, ls=":")
-            axes.annotate(f"n = {crossing:.3g}", (crossing, 0), xytext=(4, 6), textcoords="offset points", fontsize=8.5)
+            axes.annotate(
+                f"n = {float(f'{crossing:.4g}'):g}",
+                (crossing, 0),
+                xytext=(4, 6),
+                textcoords="offset points",
+                fontsize=8.5,
+            )
         axes.set_xlim(low, high)
         axes.set_xlabel("samples n")
         axes.set_ylabel(f"F({names[0]}) − F({names[1]})")

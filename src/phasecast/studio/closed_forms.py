@@ -48,13 +48,13 @@ class FormInput:
 
 @dataclass(frozen=True)
 class ClosedForm:
-    """A family with its inputs, its formulas in TeX and what the documentation says first."""
+    """A family with its inputs, what the documentation says first, and the rest of it as paragraphs of Markdown."""
 
     name: str
     function: Callable[..., Coefficient]
     inputs: tuple[FormInput, ...]
-    formulas: tuple[str, ...]
     summary: str
+    explained: tuple[str, ...]
 
     def compute(self, values: Mapping[str, Any]) -> Coefficient:
         """λ for what was filled in; empty inputs are left at their defaults."""
@@ -93,9 +93,16 @@ def _form(name: str, function: Callable[..., Coefficient]) -> ClosedForm:
         _input(parameter, hints[parameter.name], EXAMPLES.get(name, {}), meanings.get(parameter.name, ""))
         for parameter in inspect.signature(function).parameters.values()
     )
-    blocks = re.findall(r"^\.\. math:: (.+?)(?=\n\S|\n\n|\Z)", words, re.DOTALL | re.MULTILINE)
-    formulas = tuple(part.strip(" ,") for block in blocks for part in " ".join(block.split()).split(r"\qquad"))
-    return ClosedForm(name, function, inputs, formulas, _without_tex(words.partition("\n\n")[0]))
+    first, *others = re.split(r"\n\n(?=>>>|Parameters\n)", words)[0].split("\n\n")
+    explained = tuple(part for paragraph in others for part in _markdown(" ".join(paragraph.split())))
+    return ClosedForm(name, function, inputs, _without_tex(first), explained)
+
+
+def _markdown(paragraph: str) -> list[str]:
+    """A paragraph of a docstring, or the formulas that it consists of."""
+    if formula := paragraph.removeprefix(".. math::") if paragraph.startswith(".. math::") else "":
+        return [f"$$\n{part.strip(' ,')}\n$$" for part in formula.split(r"\qquad")]
+    return [re.sub(r":\w+:`~?([^`]*)`", r"`\1`", re.sub(r":math:`([^`]*)`", r"$\1$", paragraph))]
 
 
 def _input(parameter: inspect.Parameter, hint: Any, examples: Mapping[str, Any], meaning: str) -> FormInput:

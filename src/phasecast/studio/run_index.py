@@ -159,15 +159,15 @@ def table_of(rows: Sequence[RunRow]) -> pd.DataFrame:
     shown = rows[:MOST_SHOWN]
     columns: dict[str, list[Any]] = {
         "run": [inert_text(row.run, 100) for row in shown],
-        "recipe": [inert_text(row.recipe, 60) for row in shown],
         "status": [row.status for row in shown],
+        "recipe": [inert_text(row.recipe, 60) for row in shown],
         "done": [row.share for row in shown],
     }
     if len({row.recipe for row in rows}) == 1:
         recipe = rows[0].recipe
         for name in differing.get(recipe, [])[:MOST_COLUMNS]:
             columns[inert_text(name, 40)] = _column([row.spec.get(name) for row in shown])
-    else:
+    elif any(differing.values()):
         columns["settings"] = [inert_text(settings_in_words(row, differing.get(row.recipe, ())), 200) for row in shown]
     columns["updated"] = [row.updated[:19].replace("T", " ") for row in shown]
     columns["conclusion"] = [inert_text(row.sentence, 400) for row in shown]

@@ -108,7 +108,7 @@ def symmetric_factorisation(size: int, factors: int, rank: int) -> Coefficient:
 
 
 def nmf(rows: int, columns: int, rank: int, true_rank: int) -> Coefficient:
-    """An upper bound on λ of a nonnegative factorisation of rank H of a matrix of nonnegative rank H₀.
+    """An upper bound on λ of a nonnegative factorisation of rank H of an M × N matrix of nonnegative rank H₀.
 
     .. math:: \\lambda \\le \\tfrac12 [(H - H_0) \\min(M, N) + H_0 (M + N - 1)]
 

@@ -18,7 +18,8 @@ REDUCED_RANK = "Aoyagi & Watanabe 2005"
 def deep_linear(widths: Sequence[int], rank: int, bias: bool = False) -> Coefficient:
     """λ of a linear network of any depth at the most degenerate of its true parameters.
 
-    With excess widths :math:`D_s = H_s - r`, take the ℓ+1 smallest for the largest ℓ that has
+    For layers of widths :math:`H_0, \\dots, H_L` and a true map of rank r, the excess widths are
+    :math:`D_s = H_s - r`. Take the ℓ+1 smallest for the largest ℓ that has
     :math:`\\Sigma = \\sum D \\ge \\ell \\max D`; with :math:`M = \\lceil \\Sigma/\\ell \\rceil` and
     :math:`a = \\Sigma - (M-1)\\ell`,
 
@@ -54,9 +55,9 @@ def reduced_rank(
 ) -> Coefficient:
     """λ of :math:`y = BAx` with A hidden × inputs and B outputs × hidden, globally or at a point.
 
-    Globally it is the two-factor case of :func:`deep_linear`. At factors A and B of ranks a and b, the r directions
-    that both carry, the a−r that only A carries and the b−r that only B carries can be eliminated in turn, which leaves
-    a product of two zero matrices:
+    There are N inputs, h hidden units and M outputs. Globally it is the two-factor case of :func:`deep_linear`. At
+    factors A and B of ranks a and b, the r directions that both carry, the a−r that only A carries and the b−r that
+    only B carries can be eliminated in turn, which leaves a product of two zero matrices:
 
     .. math:: \\lambda = \\frac{r(N+M-r) + (a-r)(M-r) + (b-r)(N-a)}{2} + \\lambda_0(N-a,\\; h-a-b+r,\\; M-b)
 

@@ -67,8 +67,8 @@ def modular_addition(
 ) -> Coefficient:
     """λ of the quadratic network that learns addition modulo a prime p, on the full table or on ``train`` pairs.
 
-    The one-hot inputs have rank 2p−1, so each live unit has 3p−2 free directions, and c = 1 for a loss centred over the
-    n examples, else 0:
+    The one-hot inputs have rank 2p−1, so each of the K live units has 3p−2 free directions, and c = 1 for a loss
+    centred over the n examples, else 0:
 
     .. math:: \\lambda = \\tfrac12 \\min\\{K(3p-2),\\; p(n-c)\\} \\quad \\text{(feature and ntk)}, \\qquad
               \\lambda = \\tfrac12\\, p \\min\\{n-c, K\\} \\quad \\text{(lazy: the first layer is frozen)}

@@ -148,9 +148,9 @@ def coefficient() -> None:
             with right:
                 parts.labelled_number("multiplicity m", found.multiplicity)
             parts.soft(f"{found.regime}. {found.source}".strip(". "))
-        for formula in form.formulas:
-            st.latex(formula)
         parts.text(form.summary)
+        for paragraph in form.explained:
+            st.markdown(paragraph)
 
 
 def _input(form: str, entry: closed_forms.FormInput) -> Any:
@@ -171,6 +171,10 @@ def basins() -> None:
     from phasecast.report import competing_basins
 
     parts.title("Basin competition")
+    parts.text(
+        "Two minima compete for the posterior of n samples: the one of smaller free energy F wins. A small loss L per "
+        "sample wins when there are many samples, a small learning coefficient λ (with its multiplicity m) when few."
+    )
     st.latex(r"F(n) = nL + \lambda\log n - (m-1)\log\log n")
     controls, result = st.columns([1, 2.4], gap="large")
     with controls:
@@ -190,7 +194,8 @@ def basins() -> None:
         if found.status is not Status.REFUSED:
             winners = found.diagnostics["winners"]
             remark = f"below it basin {winners[-2]} has the smaller free energy, above it basin {winners[-1]}"
-            parts.labelled_number("critical sample size n", f"{float(np.asarray(found.estimate)):.4g}", remark)
+            rounded = float(f"{float(np.asarray(found.estimate)):.4g}")
+            parts.labelled_number("critical sample size n", f"{rounded:g}", remark)
         parts.svg(drawn_svg(lambda: competing_basins(given["a"], given["b"]), "basins", dark=parts.is_dark()))
         if found.status is Status.REFUSED:
             parts.remarks(found.reasons)

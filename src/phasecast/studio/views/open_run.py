@@ -20,6 +20,12 @@ from phasecast.studio.views import parts
 
 MOST_PICTURES = 12  # of logged columns; chosen: six rows of two
 MOST_EVENTS = 200  # lines of the log, the newest
+ANSWER_COLUMNS = {
+    "predicted": "what theory says, or a forecast that was made before",
+    "measured": "what came out ± one standard error",
+    "verdict": "of a comparison: agrees, differs, …; without a prediction: whether the number can be trusted",
+    "distance in errors": "measured minus predicted, over the standard error of both together",
+}
 MOST_FORECASTS = 1  # the newest forecast stands above the curves
 
 
@@ -170,7 +176,7 @@ def _answers(run: str) -> None:
     if note:
         parts.soft(note)
     if rows:
-        st.dataframe(pd.DataFrame(rows), hide_index=True, width="stretch")
+        parts.whole_table(pd.DataFrame(rows), ANSWER_COLUMNS)
     else:
         parts.text("This run has no numbers to compare; its conclusion is the sentence above.")
 
@@ -228,7 +234,7 @@ def _spec(run: str) -> None:
     request = parts.store().folder(run).read_spec()
     rows = [{"field": inert_text(name, 80), "value": inert_text(json.dumps(value, ensure_ascii=False), 400)}
             for name, value in request["spec"].items()]  # fmt: skip
-    st.dataframe(pd.DataFrame(rows), hide_index=True, width="stretch")
+    parts.whole_table(pd.DataFrame(rows))
     words = [f"--set '{row['field']}={row['value']}'" for row in rows]
     st.code(inert_text(" ".join(["phasecast run", request["recipe"], *words]), 4000), language="bash", wrap_lines=True)
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 import streamlit as st
 
@@ -15,7 +16,12 @@ from phasecast.studio.run_index import RunIndex
 from phasecast.studio.server import ALLOW_CODE
 from phasecast.studio.stored_curves import CurveReader
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 KEPT = 64  # results that a cache of a page keeps; chosen: a morning's sliders, a few MB
+MOST_OPEN_ROWS = 40  # of a table that is shown without a scroll bar of its own; chosen: two screens
+WIDEST_COLUMN, WIDTH_OF_LETTER = 420, 6.6  # pixels; in the font of the tables, measured
 REFRESH = 2.0  # seconds between looks at a run that computes; checkpoints come every second at most
 
 STYLE = """<style>
@@ -29,7 +35,7 @@ STYLE = """<style>
 .pc-title { font-size: 1.7rem; font-weight: 650; line-height: 1.25; margin: 0 0 .3rem; overflow-wrap: anywhere; }
 .pc-number { font-size: 2.1rem; font-weight: 600; line-height: 1.2; margin: 0; overflow-wrap: anywhere; }
 .stMainBlockContainer { padding-top: 3.2rem; }
-.katex-display { overflow: auto hidden; padding: .2rem 0 .5rem; }
+.katex-display > .katex { white-space: normal; } .katex-display .base { margin: .15em 0; }
 </style>"""
 
 MARKS = {
@@ -125,6 +131,26 @@ def svg(picture: str, caption: str = "") -> None:
     st.image(picture, width="stretch")
     if caption:
         soft(caption)
+
+
+def whole_table(table: pd.DataFrame, meanings: Mapping[str, str] | None = None) -> None:
+    """A short table without the columns that are empty, each wide enough for its words; a long one scrolls."""
+    meanings = meanings or {}
+    shown = table.loc[:, [name for name in table if (table[name] != "").any()]]
+    widths = {name: _width([str(name), *map(str, shown[name])]) for name in shown}
+    st.dataframe(
+        shown,
+        hide_index=True,
+        width="stretch",
+        height="content" if len(shown) <= MOST_OPEN_ROWS else "auto",
+        column_config={
+            name: st.column_config.Column(width=width, help=meanings.get(name)) for name, width in widths.items()
+        },
+    )
+
+
+def _width(words: Iterable[str]) -> int:
+    return min(WIDEST_COLUMN, 24 + round(WIDTH_OF_LETTER * max(map(len, words))))
 
 
 def open_in_page(run: str) -> None:

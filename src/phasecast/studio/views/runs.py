@@ -15,6 +15,7 @@ from phasecast.studio.views import parts
 
 TABLE = "runs-table"
 MOST_OVERLAID = 12  # chosen: more lines in one picture cannot be told apart
+STATUS_WIDTH = 110  # pixels; the longest word is "interrupted"
 PREFERRED = ("validation_accuracy", "value", "validation_loss")  # what to overlay first, if it was logged
 
 
@@ -78,7 +79,7 @@ def _table(chosen: RowFilter) -> None:
         column_config={
             "run": st.column_config.TextColumn("run", width="medium", pinned=True),
             "done": st.column_config.ProgressColumn("done", format="percent", min_value=0, max_value=1, width="small"),
-            "status": st.column_config.TextColumn("status", width="small"),
+            "status": st.column_config.TextColumn("status", width=STATUS_WIDTH),
             "conclusion": st.column_config.TextColumn("conclusion", width="large"),
         },
     )
