@@ -253,3 +253,24 @@ def test_a_page_that_fails_is_noticed(chromium, tmp_path):
     expect(page.locator("[data-testid=stAlert], [data-testid=stException]").first).to_be_visible(timeout=PATIENCE)
     page.close()
     own.end()
+
+
+def test_the_answers_of_a_run_fit_a_narrow_screen(tab, studio):
+    done = run("walks:WALK", {"steps": 33}, store=studio.store, quiet=True)
+    page = tab(f"run?run={done.id}", width=390)
+    table = page.locator(".pc-table").first
+    expect(table.locator("td").first).to_be_visible()
+    settle(page)
+    hidden = table.evaluate("one => one.parentElement.scrollWidth - one.parentElement.clientWidth")
+    assert hidden <= 0
+    assert page.evaluate("document.scrollingElement.scrollWidth") <= 390
+
+
+def test_a_figure_of_two_panels_is_legible_on_a_narrow_screen(tab):
+    """It keeps the size of its letters, and is moved sideways below the page's edge."""
+    page = tab("threshold", width=390)
+    figure = page.locator("[data-testid=stImage] img").first
+    expect(figure).to_be_visible()
+    settle(page)
+    assert figure.bounding_box()["width"] >= 600
+    assert page.evaluate("document.scrollingElement.scrollWidth") <= 390

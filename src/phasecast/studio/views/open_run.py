@@ -176,7 +176,7 @@ def _answers(run: str) -> None:
     if note:
         parts.soft(note)
     if rows:
-        parts.whole_table(pd.DataFrame(rows), ANSWER_COLUMNS)
+        parts.whole_table(rows, ANSWER_COLUMNS)
     else:
         parts.text("This run has no numbers to compare; its conclusion is the sentence above.")
 
@@ -234,7 +234,7 @@ def _spec(run: str) -> None:
     request = parts.store().folder(run).read_spec()
     rows = [{"field": inert_text(name, 80), "value": inert_text(json.dumps(value, ensure_ascii=False), 400)}
             for name, value in request["spec"].items()]  # fmt: skip
-    parts.whole_table(pd.DataFrame(rows))
+    parts.whole_table(rows)
     words = [f"--set '{row['field']}={row['value']}'" for row in rows]
     st.code(inert_text(" ".join(["phasecast run", request["recipe"], *words]), 4000), language="bash", wrap_lines=True)
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import re
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 import streamlit as st
 
@@ -16,12 +17,8 @@ from phasecast.studio.run_index import RunIndex
 from phasecast.studio.server import ALLOW_CODE
 from phasecast.studio.stored_curves import CurveReader
 
-if TYPE_CHECKING:
-    import pandas as pd
-
 KEPT = 64  # results that a cache of a page keeps; chosen: a morning's sliders, a few MB
-MOST_OPEN_ROWS = 40  # of a table that is shown without a scroll bar of its own; chosen: two screens
-WIDEST_COLUMN, WIDTH_OF_LETTER = 420, 6.6  # pixels; in the font of the tables, measured
+WIDE = 500.0  # points; the labels of figures that are wider would have less than 7 pixels on a phone
 REFRESH = 2.0  # seconds between looks at a run that computes; checkpoints come every second at most
 
 STYLE = """<style>
@@ -36,6 +33,16 @@ STYLE = """<style>
 .pc-number { font-size: 2.1rem; font-weight: 600; line-height: 1.2; margin: 0; overflow-wrap: anywhere; }
 .stMainBlockContainer { padding-top: 3.2rem; }
 .katex-display > .katex { white-space: normal; } .katex-display .base { margin: .15em 0; }
+.pc-scroll, [class*="st-key-pc-wide-"] { overflow-x: auto; }
+.pc-table { border-collapse: collapse; width: 100%; font-size: .9rem; }
+.pc-table .pc-mark { font-size: inherit; font-weight: 400; padding: .1rem .45rem; }
+.pc-table th { font-weight: 400; opacity: .75; } .pc-table th[title]:not([title=""]) { cursor: help; }
+.pc-table th, .pc-table td { text-align: left; vertical-align: top; padding: .35rem .6rem .35rem 0;
+                             border-bottom: 1px solid rgba(120,130,140,.25); overflow-wrap: break-word; }
+@media (max-width: 640px) { [class*="st-key-pc-wide-"] > * { min-width: 640px; } .pc-table { font-size: .8rem; }
+                            .pc-table td:first-child { min-width: 6.5rem; }
+                            .pc-table th, .pc-table td { padding-right: .35rem; }
+                            .pc-table .pc-mark { padding: .1rem .2rem; white-space: normal; } }
 </style>"""
 
 MARKS = {
@@ -128,29 +135,24 @@ def one_line_errors() -> Iterator[None]:
 
 def svg(picture: str, caption: str = "") -> None:
     """A figure; as an image, in which nothing can run and from which nothing is loaded."""
-    st.image(picture, width="stretch")
+    found = re.search(r'viewBox="0 0 ([\d.]+) ', picture[:2000])
+    wide = found is not None and float(found[1]) > WIDE
+    key = f"pc-wide-{zlib.crc32(picture.encode()):x}" if wide else None
+    st.container(key=key).image(picture, width="stretch")
     if caption:
         soft(caption)
 
 
-def whole_table(table: pd.DataFrame, meanings: Mapping[str, str] | None = None) -> None:
-    """A short table without the columns that are empty, each wide enough for its words; a long one scrolls."""
-    meanings = meanings or {}
-    shown = table.loc[:, [name for name in table if (table[name] != "").any()]]
-    widths = {name: _width([str(name), *map(str, shown[name])]) for name in shown}
-    st.dataframe(
-        shown,
-        hide_index=True,
-        width="stretch",
-        height="content" if len(shown) <= MOST_OPEN_ROWS else "auto",
-        column_config={
-            name: st.column_config.Column(width=width, help=meanings.get(name)) for name, width in widths.items()
-        },
-    )
+def whole_table(rows: Sequence[Mapping[str, str]], meanings: Mapping[str, str] | None = None) -> None:
+    """A table whose words break into lines, so that it fits a narrow screen; its empty columns are left out."""
+    names = [name for name in rows[0] if any(row[name] for row in rows)]
+    head = "".join(f'<th title="{for_html((meanings or {}).get(name, ""))}">{for_html(name)}</th>' for name in names)
+    body = "".join(f"<tr>{''.join(f'<td>{_cell(row[name])}</td>' for name in names)}</tr>" for row in rows)
+    st.html(f'<div class="pc-scroll"><table class="pc-table"><tr>{head}</tr>{body}</table></div>')
 
 
-def _width(words: Iterable[str]) -> int:
-    return min(WIDEST_COLUMN, 24 + round(WIDTH_OF_LETTER * max(map(len, words))))
+def _cell(words: str) -> str:
+    return _mark(words) if words in MARKS else for_html(words)
 
 
 def open_in_page(run: str) -> None:
