@@ -155,7 +155,7 @@ def conclude(spec: Generalisation, results: xr.DataTree) -> Conclusion:
 
 def _without_laplace(results: xr.DataTree, curves: Mapping[str, GeneralisationCurve]) -> Measurement | None:
     """The directions that keep two layers from a Laplace approximation; None if they have one, or training failed."""
-    undetermined = results["errors"]["undetermined"].values.mean(axis=1)
+    undetermined = results["errors"].to_dataset()["undetermined"].values.mean(axis=1)
     failed = not np.isfinite(np.asarray(curves["map"].estimate)).all()
     if failed or curves["laplace-two"].status is not Status.REFUSED or not undetermined.any():
         return None
