@@ -6,12 +6,12 @@ import math
 
 import numpy as np
 import pytest
-from scipy.stats import spearmanr
+from scipy.stats import kstest, spearmanr
 
 from phasecast.core.errors import BadInput
 from phasecast.core.results import Result, Status
 from phasecast.core.statistics import rank_interval
-from phasecast.grokking.analysis.mirroring import mirror_correlation
+from phasecast.grokking.analysis.mirroring import joint_mirror, mirror_correlation
 from phasecast.grokking.analysis.ordering import in_order
 from phasecast.grokking.analysis.timeline import narrate, timeline
 from phasecast.grokking.analysis.transition import Transition, TransitionPolicy, fall_after_peak, transition
@@ -244,6 +244,58 @@ def test_unrelated_noise_does_not_correlate():
     assert abs(np.mean(distances)) < 4 * np.std(distances) / math.sqrt(30)
     assert 0.6 < np.std(distances) < 1.6
     assert np.mean([one.diagnostics["chance"] < 0.1 for one in found]) < 0.3
+
+
+def humps(seed: int, delays: np.ndarray, noise: float = 0.1) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    return np.array([hump(LOG - delay) for delay in delays]) + noise * rng.normal(size=(len(delays), LOG.size))
+
+
+DELAYS = np.linspace(-1.5, 1.5, 10)
+
+
+def test_pairs_that_turn_together_at_times_of_their_own_beat_both_nulls():
+    found = joint_mirror(humps(0, DELAYS), humps(1, DELAYS), draws=1000)
+    assert found.low > 0.7
+    assert found.low <= found.rho <= found.high <= 1
+    assert found.each == pytest.approx(
+        [spearmanr(*pair).statistic for pair in zip(humps(0, DELAYS), humps(1, DELAYS), strict=True)]
+    )
+    assert max(found.shifted, found.exchanged) < 0.005
+
+
+def test_pairs_of_other_trainings_do_not_beat_an_exchange():
+    found = joint_mirror(humps(0, DELAYS), humps(1, np.roll(DELAYS, 3)), draws=1000)
+    assert found.exchanged > 0.1
+
+
+def test_a_trend_that_all_share_passes_the_shifts_but_not_the_exchange():
+    """Why there are two nulls: shifted around its end a trend has a step, so that any two trends seem related."""
+    rng = np.random.default_rng(0)
+    one, two = (LOG + 0.5 * rng.normal(size=(10, LOG.size)) for _ in range(2))
+    found = joint_mirror(one, two, draws=1000)
+    assert found.rho > 0.7
+    assert found.shifted < 0.005
+    assert found.exchanged > 0.05
+
+
+def test_chances_of_unrelated_noise_are_uniform():
+    chances = [
+        joint_mirror(
+            *([sticky_noise(1000 * s + 100 * part + k, 30, 0.7) for k in range(6)] for part in (0, 1)),
+            draws=200,
+            seed=s,
+        )
+        for s in range(100)
+    ]
+    assert kstest([one.exchanged for one in chances], "uniform").pvalue > 0.01
+    assert np.mean([one.shifted < 0.1 for one in chances]) < 0.2  # 10% within three binomial errors
+
+
+@pytest.mark.parametrize("bad", [np.ones((4, 30)), np.zeros((4, 5)), np.full((4, 30), np.nan), LOG])
+def test_curves_that_have_no_ranks_are_named(bad):
+    with pytest.raises(BadInput):
+        joint_mirror(bad, bad)
 
 
 def test_noise_of_the_first_curve_enters_the_error():

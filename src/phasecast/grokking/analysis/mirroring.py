@@ -2,7 +2,7 @@
 
 Spearman's ρ between λ̂(t) and a second curve (Cullen et al. 2026, section 6.3). Its error is a bootstrap of blocks of
 neighbouring points (Künsch 1989) that includes the errors of λ̂ itself; ``chance`` is the probability that a shifted
-curve correlates as well.
+curve correlates as well. One rise and fall says little; ``joint_mirror`` tests many trainings at once.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from phasecast.core.results import Measurement, Status
 GRID = 64  # most points of the common grid; more than the checkpoints of a run carry no information
 FEWEST_DRAWS = 80  # for percentiles: two draws beyond each end of the central 95%
 DRAWS = 400  # of the bootstrap: its error is then known to 1/√800, 4%
+NULL_DRAWS = 4000  # of the nulls of many trainings: a chance of 1% is then known to ±0.16%
 
 
 @dataclass(frozen=True)
@@ -104,6 +105,59 @@ def mirror_correlation(
     )
 
 
+@dataclass(frozen=True)
+class JointMirror:
+    """Rank correlations of many pairs of curves, and how often pairs that cannot belong together do as well.
+
+    Parameters
+    ----------
+    each: ρ of every pair. rho: their mean, with ``low`` and ``high`` (95%, Student's t of atanh ρ over the pairs).
+    shifted: the chance that pairs correlate as well on average when each second curve is shifted in time, at random
+        and around the end. Curves that share nothing but a trend pass this one.
+    exchanged: the same when the second curves change partners. Pairs that share only the shape which all of them have
+        fail this one, and so do pairs that all turn at the same time.
+    """
+
+    each: np.ndarray
+    rho: float
+    low: float
+    high: float
+    shifted: float
+    exchanged: float
+
+
+def joint_mirror(firsts: ArrayLike, seconds: ArrayLike, *, draws: int = NULL_DRAWS, seed: int = 0) -> JointMirror:
+    """Do the first curves rise and fall with the second ones of the same training, more than shifts or exchanges do?
+
+    ``firsts`` and ``seconds``: (trainings, points), all read on one grid of times.
+    """
+    from scipy.stats import t as student
+
+    one, two = _unit_ranks(firsts, "the first curves"), _unit_ranks(seconds, "the second curves")
+    if one.shape != two.shape or len(one) < 3:
+        raise BadInput(f"curves have shapes {one.shape} and {two.shape}", "give equal ones, of at least 3 trainings")
+    pairs, points = one.shape
+    each = np.sum(one * two, axis=1)
+    rng = np.random.default_rng(seed)
+    rolled, swapped = np.empty(draws), np.empty(draws)
+    for draw in range(draws):
+        rows = (np.arange(points) - rng.integers(1, points, pairs)[:, None]) % points
+        rolled[draw] = np.mean(np.sum(one * np.take_along_axis(two, rows, axis=1), axis=1))
+        swapped[draw] = np.mean(np.sum(one * two[rng.permutation(pairs)], axis=1))
+    reached = each.mean() - 1e-12  # an exchange by the identity counts, whatever its rounding
+    most = 1 - 6 / (points**3 - points)  # the largest ρ below 1, as atanh 1 is infinite
+    z = np.arctanh(np.clip(each, -most, most))
+    width = student.ppf(0.975, pairs - 1) * z.std(ddof=1) / math.sqrt(pairs)
+    return JointMirror(
+        each,
+        float(each.mean()),
+        math.tanh(z.mean() - width),
+        math.tanh(z.mean() + width),
+        float((1 + np.sum(rolled >= reached)) / (1 + draws)),
+        float((1 + np.sum(swapped >= reached)) / (1 + draws)),
+    )
+
+
 def rank_percentiles(draws: np.ndarray, value: float) -> tuple[float, float]:
     """The central 95% of resampled correlations, extended to the value itself: resampled ones are rarely as large."""
     known = draws[np.isfinite(draws)]
@@ -146,6 +200,19 @@ def _block_length(first: np.ndarray, second: np.ndarray) -> int:
         if max(_spearman(c[lag:], c[:-lag]) for c in (first, second)) < math.exp(-1):
             return lag
     return max(1, m // 3)
+
+
+def _unit_ranks(curves: ArrayLike, what: str) -> np.ndarray:
+    """Ranks of each row with mean zero and length one, so that products of two rows are ρ."""
+    from scipy.stats import rankdata
+
+    values = np.asarray(curves, dtype=float)
+    if values.ndim != 2 or values.shape[1] < POLICY.fewest_points or not np.all(np.isfinite(values)):
+        raise BadInput(f"{what} have shape {values.shape} or NaN values", "give finite numbers, (trainings, points)")
+    if np.any(np.ptp(values, axis=1) == 0):
+        raise BadInput(f"one of {what} is constant, so its ranks are undefined", "leave that training out")
+    ranks = rankdata(values, axis=1) - (values.shape[1] + 1) / 2
+    return ranks / np.linalg.norm(ranks, axis=1, keepdims=True)
 
 
 def _spearman(one: np.ndarray, two: np.ndarray) -> float:
