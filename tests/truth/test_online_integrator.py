@@ -9,6 +9,7 @@ import pytest
 
 from phasecast.core.precision import float64
 from phasecast.online.numerics.integrator import ERROR, INTERPOLATION, A, Control, Integration, begin, integrate
+from phasecast.online.numerics.stabilised import chebyshev_step, follow, stages_for
 
 GRID = np.array([0.0, 0.3, 1.1, 2.0, 4.0])
 FIRST = np.array([[0.1, 0.7], [0.5, 1.9]])
@@ -100,3 +101,62 @@ def test_steps_and_values_are_those_of_diffrax():
         )  # fmt: skip
         assert int(theirs.stats["num_steps"]) == int(ours.steps[0])
         assert np.asarray(theirs.ys) == pytest.approx(ours.observed[0][0], rel=1e-12)
+
+
+RATES = np.geomspace(1e-2, 1e5, 30)
+
+
+def test_chebyshev_steps_follow_slow_modes_and_forget_fast_ones():
+    """Rates that differ by 10⁷, in coordinates that mix them: the answer is a sum of exponentials."""
+    basis = np.linalg.qr(np.random.default_rng(0).normal(size=(30, 30)))[0]
+    matrix, first, calls = basis * RATES @ basis.T, basis.sum(axis=1), []
+
+    def slope(y: np.ndarray) -> np.ndarray:
+        calls.append(1)
+        return -matrix @ y
+
+    times = [0.1, 1.0, 10.0, 100.0]
+    for t, y in zip(times, follow(slope, first, times, rtol=1e-6), strict=True):
+        assert basis.T @ y == pytest.approx(np.exp(-RATES * t), abs=2e-5)
+    assert (
+        len(calls) < 1e5 * 100 / 3.3 / 50
+    )  # an explicit method of five stages needs 3.3 over the fastest rate per step
+
+
+def test_chebyshev_steps_keep_their_order_on_a_nonlinear_equation():
+    def after(steps: int) -> float:
+        y = np.array([0.1])
+        for _ in range(steps):
+            y = chebyshev_step(logistic, y, logistic(y), 2 / steps, 6)
+        return abs(float(y[0]) - 1 / (1 + 9 * np.exp(-2)))
+
+    assert np.log2(after(20) / after(40)) == pytest.approx(2, abs=0.2)
+
+
+def test_a_chebyshev_step_with_too_few_stages_is_unstable():
+    """The stages that are asked for keep every rate of a step damped; half as many do not."""
+    size = 1000.0
+    rates = np.linspace(0, size, 2001)
+    grown = [abs(chebyshev_step(lambda y: -rates * y, np.ones(2001), -rates, 1.0, s)) for s in (stages_for(size), 20)]
+    assert grown[0].max() <= 1 + 1e-12
+    assert grown[1].max() > 10
+
+
+def test_rates_that_are_not_real_are_refused_or_followed_with_short_steps_never_wrong():
+    def turn(y: np.ndarray) -> np.ndarray:
+        return 100 * np.array([y[1], -y[0]])
+
+    [y] = follow(turn, np.array([1.0, 0.0]), [1.0], rtol=1e-8, atol=1e-12)
+    assert y == pytest.approx([np.cos(100), -np.sin(100)], abs=1e-3)
+
+
+def test_the_equations_of_learning_are_followed_as_by_the_explicit_solver():
+    from phasecast.online import OrderParameters, Spectrum
+    from phasecast.online import solve as solve_equations
+    from phasecast.online.dynamics import first_order_flow, generalisation_error
+
+    spectrum, alphas = Spectrum.power_law(16, 1.0), np.array([30.0, 300.0, 3000.0])
+    start = OrderParameters.draw(3, 3, spectrum, inputs=16, sigma=0.01, seed=5)
+    flow = first_order_flow(start, spectrum, 0.1)
+    eps = [float(generalisation_error(*flow.moments(J))) for J in follow(flow.slope, flow.J, alphas, rtol=1e-7)]
+    assert eps == pytest.approx(solve_equations(start, spectrum, 0.1, alphas, rtol=1e-10).eps, rel=1e-3)

@@ -105,6 +105,22 @@ class Solution(NamedTuple):
     success: Array
 
 
+class Flow(NamedTuple):
+    """The first-order equations of one start as they are: dJ/dα = slope(J), in NumPy, for integrators of one's own."""
+
+    J: np.ndarray  # (K, n): the weights at α = 0
+    fixed: TeacherCoordinates
+    lr: float
+
+    def slope(self, J: np.ndarray) -> np.ndarray:
+        return np.asarray(weight_rates(J, None, self.fixed, self.lr, "erf", 1)[0])
+
+    def moments(self, J: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """R^(1), Q^(1) and T^(1)."""
+        R1, Q1 = first_moments(J, None, self.fixed)
+        return np.asarray(R1), np.asarray(Q1), np.asarray(self.fixed.T1)
+
+
 class Solver(NamedTuple):
     """How to integrate: the activation, the order in η, the tolerance, and a fixed step if there is one."""
 
@@ -193,6 +209,12 @@ def first_moments(J: Array, C: Array | None, fixed: TeacherCoordinates) -> tuple
     if C is not None:
         Q1 = Q1 + C.__array_namespace__().tensordot(fixed.weights * fixed.eigenvalues, C, axes=1)
     return scaled @ fixed.B.T, Q1
+
+
+def first_order_flow(order_parameters: OrderParameters, spectrum: Spectrum, lr: float) -> Flow:
+    """What :func:`solve` integrates to first order in η, for erf units."""
+    J, fixed = _coordinates([order_parameters], [spectrum])
+    return Flow(J[0], TeacherCoordinates(*(np.asarray(part)[0] for part in fixed)), lr)
 
 
 def solve(
