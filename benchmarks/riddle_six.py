@@ -3,22 +3,22 @@
 python benchmarks/riddle_six.py --store riddles           some 15 minutes of one core; resumable, then judged
 python benchmarks/riddle_six.py --store riddles --judge    what the finished runs of the store say
 
-The slides of Wang & Montanari 2026 print δ_NN ≈ 6 and state neither the loss, nor a, b, η, the centring of the labels or
-whether weights stay on the sphere (claim features/gelu-six, which is open because seeds disagree).
+The slides of Wang & Montanari 2026 print δ_NN ≈ 6 and state neither the loss, nor a, b, η, the centring of the labels
+or whether weights stay on the sphere (claim features/gelu-six, which is open because seeds disagree).
 
-Settings: GeLU, b = 0, η = 0.5 divided by a²; the pseudo-Huber loss with y = z² and z² − 1, a = 1, 2 and 4, weights free
-and on the sphere; the square loss with y = z², a = 1, both ways. Recipe feature-scan, seeds 5101 and on: δ*(t) after 50,
-200 and 800 steps of decoupled descent in 300 dimensions (4 draws), δ₅₀ from 8 runs per δ at d = 300.
+Settings: GeLU, b = 0, η = 0.5 divided by a²; the pseudo-Huber loss with y = z² and z² − 1, a = 1, 2 and 4, weights
+free and on the sphere; the square loss with y = z², a = 1, both ways. Recipe feature-scan, seeds 5101 and on: δ*(t)
+after 50, 200 and 800 steps of decoupled descent in 300 dimensions (4 draws), δ₅₀ from 8 runs per δ at d = 300.
 
-Criterion. The printed 6 has one digit, so the interval of what rounds to it is 5.5 to 6.5. A threshold with its standard
-error "gives 6" if it is inside and its error is below 0.5; it is "not 6" if it is outside by more than two errors, and
-"undecided" otherwise. The slides' δ_NN is a threshold of the Hessian after long training, so a setting gives δ_NN ≈ 6 if
-δ*(800) does; it explains the slides' experiment too if δ₅₀ does as well. δ*(t) counts as settled if 200 and 800 steps
-agree within two combined errors or 5%; where it has not settled the answer is one about 800 steps and is called so. If
-several settings give 6 then 6 identifies none of them.
+Criterion. The printed 6 has one digit, so the interval of what rounds to it is 5.5 to 6.5. A threshold with its
+standard error "gives 6" if it is inside and its error is below 0.5; it is "not 6" if it is outside by more than two
+errors, and "undecided" otherwise. The slides' δ_NN is a threshold of the Hessian after long training, so a setting
+gives δ_NN ≈ 6 if δ*(800) does; it explains the slides' experiment too if δ₅₀ does as well. δ*(t) counts as settled if
+200 and 800 steps agree within two combined errors or 5%; where it has not settled the answer is one about 800 steps
+and is called so. If several settings give 6 then 6 identifies none of them.
 
-Settings were chosen knowing the finding of an earlier scan (`docs/features-studies.md`: a = 4 and the sphere come near
-6); seeds, a = 2 and the combinations with z² − 1 at a = 4 are new, as is the criterion.
+Settings were chosen knowing the finding of an earlier scan (`docs/features-studies.md`: a = 4 and the sphere come
+near 6); seeds, a = 2 and the combinations with z² − 1 at a = 4 are new, as is the criterion.
 """
 
 from __future__ import annotations
