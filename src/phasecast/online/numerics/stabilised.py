@@ -75,7 +75,7 @@ def chebyshev_step(slope: Slope, y: np.ndarray, f: np.ndarray, step: float, stag
     w0 = 1 + DAMPING / stages**2
     T, first, second = _chebyshev(w0, stages)
     w1 = first[-1] / second[-1]
-    b = second / np.maximum(first, 1e-300) ** 2
+    b = np.concatenate([np.zeros(2), second[2:] / first[2:] ** 2])
     b[:2] = b[2]
     a = 1 - b * T
     before, now = y, y + b[1] * w1 * step * f
