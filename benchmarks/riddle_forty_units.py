@@ -3,6 +3,8 @@
 python benchmarks/riddle_forty_units.py --store riddles            the curves, resumable; then judged
 python benchmarks/riddle_forty_units.py --store riddles --judge     what the curves of the store say so far
 python benchmarks/riddle_forty_units.py --window                    theory alone, seconds: the window in each spectrum
+python benchmarks/riddle_forty_units.py --store riddles --last 1e7  ten times further than the criterion; exploratory
+python benchmarks/riddle_forty_units.py --check           the curves beside the explicit solver
 python benchmarks/riddle_forty_units.py --second-order              how much the second order in η changes
 
 Figure 6 (left) of Worschech & Rosenow 2024: erf, K = M = 40, L = N = 512, η = 0.01, σ_J = 1e-6, ε said to fall like
@@ -58,8 +60,8 @@ class Progress(NamedTuple):
     weights: np.ndarray
 
 
-def grid() -> np.ndarray:
-    return np.geomspace(FIRST, LAST, round(PER_DECADE * np.log10(LAST / FIRST)) + 1)
+def grid(last: float = LAST) -> np.ndarray:
+    return FIRST * 10 ** (np.arange(round(PER_DECADE * np.log10(last / FIRST)) + 1) / PER_DECADE)
 
 
 def draw(beta: float, seed: int) -> tuple[OrderParameters, Spectrum]:
@@ -67,14 +69,14 @@ def draw(beta: float, seed: int) -> tuple[OrderParameters, Spectrum]:
     return OrderParameters.draw(UNITS, UNITS, spectrum, inputs=MODES, sigma=SIGMA, seed=seed), spectrum
 
 
-def compute(store: Path, beta: float, seed: int) -> None:
+def compute(store: Path, beta: float, seed: int, last: float) -> None:
     """Continue one curve to its end; what it has is kept after each α."""
-    path, alphas = store / f"forty-{beta:g}-{seed}.npz", grid()
+    path, alphas = store / f"forty-{beta:g}-{seed}.npz", grid(last)
     start, spectrum = draw(beta, seed)
     flow = first_order_flow(start, spectrum, RATE)
     known = load(path) or Progress(np.empty(0), np.empty(0), flow.J)
     done = len(known.eps)
-    if done == len(alphas):
+    if done >= len(alphas):
         return
     before = alphas[done - 1] if done else 0.0
     for J in follow(flow.slope, known.weights, alphas[done:] - before):
@@ -121,7 +123,8 @@ def appears(alphas: np.ndarray, slopes: np.ndarray, exponent: float) -> tuple[fl
     return (low, high) if high / low >= POLICY.long_enough * (1 - 1e-9) else (np.nan, np.nan)
 
 
-def judge(store: Path) -> None:
+def judge(store: Path, last: float) -> None:
+    ends = tuple(at for at in (*SHOWN, 1e6, 3e6, 1e7, 3e7) if at <= last / HALF * 1.0001)
     for beta in BETAS:
         exponent, curves = scaling_exponent(beta), []
         print(f"\nβ = {beta:g}, −β/(1+β) = {exponent:.3f}")
@@ -129,32 +132,35 @@ def judge(store: Path) -> None:
             known = load(store / f"forty-{beta:g}-{seed}.npz")
             if known is None:
                 continue
-            alphas = grid()[: len(known.eps)]
-            slopes = local_slopes(alphas, known.eps)
+            alphas = grid(last)[: len(known.eps)]
+            eps = known.eps[: len(alphas)]
+            slopes = local_slopes(alphas, eps)
             low, high = appears(alphas, slopes, exponent)
-            at = [f"{value:.3g}" for value in np.interp(np.log(SHOWN), np.log(alphas), slopes, right=np.nan)]
-            counts = [int(known.learnt[alphas <= limit * 1.0001][-1]) for limit in (PRINTED[1], alphas[-1])]
+            at = [f"{value:.3g}" for value in np.interp(np.log(ends), np.log(alphas), slopes, right=np.nan)]
+            counts = [
+                int(known.learnt[: len(alphas)][alphas <= limit * 1.0001][-1]) for limit in (PRINTED[1], alphas[-1])
+            ]
             print(
-                f"  seed {seed}: to α = {alphas[-1]:.3g}, local slopes at {SHOWN}: {', '.join(at)}; learnt {counts[0]} "
+                f"  seed {seed}: to α = {alphas[-1]:.3g}, slopes {', '.join(at)}; learnt {counts[0]} "
                 f"at {PRINTED[1]:g}, {counts[1]} at the end; exponent from {low:.3g} to {high:.3g}"
             )
-            curves.append((known.eps, slopes, low))
-        complete = [one for one in curves if len(one[0]) == len(grid())]
-        for name, group in (("all so far", curves), ("finished", complete)):
-            summarise(name, group, exponent)
+            curves.append((eps, slopes, low))
+        summarise(curves, exponent, ends, last)
 
 
-def summarise(name: str, curves: list[tuple[np.ndarray, np.ndarray, float]], exponent: float) -> None:
+def summarise(
+    curves: list[tuple[np.ndarray, np.ndarray, float]], exponent: float, ends: tuple[float, ...], last: float
+) -> None:
     """Mean slopes over the draws that reach that far, with standard errors, and the verdict."""
     if len(curves) < 2:
-        print(f"  {name}: {len(curves)} draws")
+        print(f"  {len(curves)} draws")
         return
-    alphas = grid()
-    for at in SHOWN:
+    alphas = grid(last)
+    for at in ends:
         i = int(np.argmin(abs(np.log(alphas / at))))
         known = np.array([slopes[i] for _, slopes, _ in curves if len(slopes) > i and np.isfinite(slopes[i])])
         if len(known) > 1:
-            print(f"  {name}: slope at {at:g}: {known.mean():.3f} ± {standard_error(known):.3f} ({len(known)} draws)")
+            print(f"  slope at {at:g}: {known.mean():.3f} ± {standard_error(known):.3f} ({len(known)} draws)")
     inside = (alphas >= PRINTED[0]) & (alphas <= PRINTED[1] * 1.0001)
     rows = inside.nonzero()[0]
     reached = [eps[rows] for eps, _, _ in curves if len(eps) > rows[-1]]
@@ -162,12 +168,12 @@ def summarise(name: str, curves: list[tuple[np.ndarray, np.ndarray, float]], exp
     firsts = np.array([low for _, _, low in curves])
     found = np.isfinite(firsts)
     when = f", median from {np.median(firsts[found]):.3g}" if found.any() else ""
-    print(f"  {name}: the exponent appears in {found.sum()} of {len(firsts)} draws{when}")
+    print(f"  the exponent appears in {found.sum()} of {len(firsts)} draws{when}")
     if len(printed) > 1:
         mean, error, width = printed.mean(), standard_error(printed), POLICY.same_slope * abs(exponent)
         off = abs(mean - exponent)
         verdict = "shown" if off <= width else "not shown" if off > 2 * error else "undecided"
-        print(f"  {name}: slope of {PRINTED[0]:g} to {PRINTED[1]:g}: {mean:.3f} ± {error:.3f}: {verdict}")
+        print(f"  slope of {PRINTED[0]:g} to {PRINTED[1]:g}: {mean:.3f} ± {error:.3f}: {verdict}")
 
 
 def window() -> None:
@@ -196,6 +202,17 @@ def window() -> None:
             )
 
 
+def check() -> None:
+    """The curves of the store beside the explicit solver with its own error control, as far as that is affordable."""
+    alphas = grid()[grid() <= 1e4]
+    for beta in BETAS:
+        start, spectrum = draw(beta, SEEDS[0])
+        flow = first_order_flow(start, spectrum, RATE)
+        ours = [float(generalisation_error(*flow.moments(J))) for J in follow(flow.slope, flow.J, alphas)]
+        ratio = np.array(ours) / solve(start, spectrum, RATE, alphas).eps
+        print(f"β = {beta:g}, to α = {alphas[-1]:g}: ε over that of `solve` {ratio.min():.5f} to {ratio.max():.5f}")
+
+
 def second_order() -> None:
     """ε of both orders for few units, at the same ηM/K⟨λ⟩."""
     for beta in BETAS:
@@ -215,19 +232,22 @@ def second_order() -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--store", type=Path, default=Path("phasecast-runs/riddles"), help="folder of the curves")
-    for flag in ("judge", "window", "second-order"):
+    parser.add_argument("--last", type=float, default=LAST, help="largest α; the criterion is about the default")
+    for flag in ("judge", "window", "check", "second-order"):
         parser.add_argument(f"--{flag}", action="store_true")
     options = parser.parse_args()
     if options.window:
         return window()
+    if options.check:
+        return check()
     if options.second_order:
         return second_order()
     options.store.mkdir(parents=True, exist_ok=True)
     if not options.judge:
         for seed in SEEDS:
             for beta in BETAS:
-                compute(options.store, beta, seed)
-    return judge(options.store)
+                compute(options.store, beta, seed, options.last)
+    return judge(options.store, options.last)
 
 
 if __name__ == "__main__":
