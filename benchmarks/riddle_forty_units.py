@@ -49,7 +49,7 @@ HALF = np.sqrt(10)  # a local slope is over a decade
 SHOWN = (1e4, 3e4, 1e5, 3e5)
 COSINE = 0.9  # from which a teacher counts as learnt, as in the claim's check
 PRINTED = (5e3, 5e4)
-FEW, FEW_MODES, FEW_LAST = 8, 64, 3e4  # of the comparison with the second order
+FEW, FEW_MODES, FEW_LAST = 8, 64, 1e4  # of the comparison with the second order
 
 
 class Progress(NamedTuple):
@@ -190,13 +190,16 @@ def window() -> None:
                 asymptotic_curve(OrderParameters(one.T, one.T + noise, one.T), spectrum, RATE, alphas).value
             )
             kept = eps > 1e-250
-            low, high = appears(alphas[kept], local_slopes(alphas[kept], eps[kept]), exponent)
+            slopes = local_slopes(alphas[kept], eps[kept])
+            low, high = appears(alphas[kept], slopes, exponent)
+            later = np.interp(np.log([1e4, 1e5, 1e6, 1e7, 1e8]), np.log(alphas[kept]), slopes, right=np.nan)
             T1 = one.moment(1, spectrum).T
             lengths = np.diagonal(T1)
             m = 2 / np.pi / np.sqrt(np.outer(1 + lengths, 1 + lengths) - T1**2)
             mu = np.linalg.eigvalsh(m)
             print(
-                f"  {name}: slope within 10% from α = {low:.3g} to {high:.3g}; curvatures {mu[0]:.2g} to {mu[-1]:.2g}, "
+                f"  {name}: slope within 10% from α = {low:.3g} to {high:.3g}, slopes at 10⁴ to 10⁸ "
+                f"{' '.join(f'{value:.2f}' for value in later)}; curvatures {mu[0]:.2g} to {mu[-1]:.2g}, "
                 f"rates from {2 * RATE / UNITS * mu[0] * spectrum.eigenvalues[-1]:.2g} "
                 f"to {2 * RATE / UNITS * mu[-1] * spectrum.eigenvalues[0]:.2g}"
             )
