@@ -4,6 +4,7 @@ python benchmarks/riddle_forty_units.py --store riddles            the curves, r
 python benchmarks/riddle_forty_units.py --store riddles --judge     what the curves of the store say so far
 python benchmarks/riddle_forty_units.py --window                    theory alone, seconds: the window in each spectrum
 python benchmarks/riddle_forty_units.py --store riddles --last 1e7  ten times further than the criterion; exploratory
+python benchmarks/riddle_forty_units.py --modes           theory alone: the window with more modes
 python benchmarks/riddle_forty_units.py --check           the curves beside the explicit solver
 python benchmarks/riddle_forty_units.py --second-order              how much the second order in η changes
 
@@ -36,7 +37,7 @@ from typing import NamedTuple
 import numpy as np
 
 from phasecast.core.statistics import standard_error
-from phasecast.online import OrderParameters, Spectrum, asymptotic_curve, scaling_exponent, solve
+from phasecast.online import OrderParameters, Spectrum, asymptotic_curve, asymptotic_rates, scaling_exponent, solve
 from phasecast.online.curve_parts import POLICY
 from phasecast.online.dynamics import first_order_flow, generalisation_error
 from phasecast.online.numerics.stabilised import follow
@@ -205,6 +206,21 @@ def window() -> None:
             )
 
 
+def modes() -> None:
+    """The window for teachers without overlaps over the number of modes, by the two rates of each mode."""
+    alphas = np.geomspace(1e0, 1e12, 12 * PER_DECADE + 1)
+    for beta in BETAS:
+        exponent = scaling_exponent(beta)
+        for count in (512, 2**12, 2**15, 2**18):
+            spectrum, eps = Spectrum.power_law(count, beta), np.zeros(alphas.size)
+            for rates, units in zip(asymptotic_rates(UNITS, spectrum, RATE), (UNITS - 1, 1), strict=True):
+                for part in np.array_split(rates, max(1, count // 4096)):  # ε ∝ Σ λμ e^(−rate α), λμ ∝ the rate
+                    eps += units * np.exp(-np.outer(alphas, part)) @ part
+            kept = eps > 1e-250
+            low, high = appears(alphas[kept], local_slopes(alphas[kept], eps[kept]), exponent)
+            print(f"β = {beta:g}, L = {count}: slope within 10% from α = {low:.3g} to {high:.3g}", flush=True)
+
+
 def check() -> None:
     """The curves of the store beside the explicit solver with its own error control, as far as that is affordable."""
     alphas = grid()[grid() <= 1e4]
@@ -236,11 +252,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--store", type=Path, default=Path("phasecast-runs/riddles"), help="folder of the curves")
     parser.add_argument("--last", type=float, default=LAST, help="largest α; the criterion is about the default")
-    for flag in ("judge", "window", "check", "second-order"):
+    for flag in ("judge", "window", "modes", "check", "second-order"):
         parser.add_argument(f"--{flag}", action="store_true")
     options = parser.parse_args()
     if options.window:
         return window()
+    if options.modes:
+        return modes()
     if options.check:
         return check()
     if options.second_order:
