@@ -25,9 +25,13 @@ from __future__ import annotations
 
 import argparse
 
+import xarray as xr
+
 from phasecast import lab
+from phasecast.core.errors import BadInput
 from phasecast.core.results import Measurement, Status, show
-from phasecast.studies.features.scan import FeatureScan, thresholds_of
+from phasecast.lab.runs import identify
+from phasecast.studies.features.scan import FeatureScan, open_settings, thresholds_of
 
 LOW, HIGH, LARGEST_ERROR = 5.5, 6.5, 0.5
 SETTLED = 0.05
@@ -44,6 +48,15 @@ SCANS = (
     {"losses": ("pseudo-huber",), "targets": ("z**2", "z**2 - 1"), "a_values": (1.0, 2.0, 4.0)},
     {"losses": ("square",), "targets": ("z**2",), "a_values": (1.0,)},
 )
+
+
+def stored(spec: FeatureScan, store: str | None) -> xr.DataTree:
+    """What a run, finished or not, has stored; nothing if it has not begun."""
+    try:
+        run = lab.load(identify(lab.find_recipe("feature-scan"), spec), store=store)
+    except BadInput:
+        return xr.DataTree()
+    return run.results_so_far() or xr.DataTree()
 
 
 def verdict(one: Measurement) -> str:
@@ -70,11 +83,15 @@ def settled(early: Measurement, late: Measurement) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--store", default=None, help="folder of the runs")
-    parser.add_argument("--judge", action="store_true", help="no progress lines")
+    parser.add_argument("--judge", action="store_true", help="only what is stored")
     options = parser.parse_args()
     for scan in SCANS:
-        run = lab.run("feature-scan", {**COMMON, **scan}, store=options.store, quiet=options.judge)
-        for one in thresholds_of(FeatureScan(**COMMON, **scan), run.results()):
+        spec = FeatureScan.model_validate({**COMMON, **scan})
+        if not options.judge:
+            lab.run("feature-scan", spec, store=options.store)
+        rows = thresholds_of(spec, stored(spec, options.store))
+        print(f"{', '.join(scan['losses'])}: {len(rows)} of {len(open_settings(spec))} settings are computed")
+        for one in rows:
             stars = list(one.stars.values())
             print(f"{one.setting.label()}")
             print(f"    δ*(t) {', '.join(f'{t}: {shown(star)}' for t, star in one.stars.items())}")

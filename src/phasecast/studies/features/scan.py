@@ -172,10 +172,14 @@ def thresholds_of(spec: FeatureScan, results: xr.DataTree) -> list[Thresholds]:
     from phasecast.features.simulation.margins import first_crossing
     from phasecast.features.simulation.success import half_success
 
+    if "cells" not in results.children:
+        return []
     node = results["cells"].to_dataset()
     thresholds = []
     for number, one in enumerate(open_settings(spec)):
         chosen = np.flatnonzero(node["setting"].values == number)
+        if len(chosen) < len(spec.deltas):
+            continue  # an unfinished run
         won, margins = node["won"].values[chosen], node["margin"].values[chosen]  # (δ,), (δ, draw, time)
         half = half_success(spec.deltas, won, [spec.runs] * len(chosen))
         stars = {t: first_crossing(spec.deltas, margins[:, :, i].T, f"δ*({t})") for i, t in enumerate(spec.times)}
