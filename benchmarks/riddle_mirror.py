@@ -36,9 +36,12 @@ import numpy as np
 
 from phasecast import lab
 from phasecast.claims.grokking_cullen2026.studies import POLICY
+from phasecast.core.errors import BadInput
 from phasecast.grokking.analysis.curves import POLICY as CURVES
 from phasecast.grokking.analysis.curves import first_step_at
 from phasecast.grokking.analysis.mirroring import JointMirror, joint_mirror
+from phasecast.lab.runs import identify
+from phasecast.studies.grokking.mirror import GrokkingMirror
 from phasecast.studies.grokking.trainings import StoredStudy
 
 TABLES = ((11, 0.65), (13, 0.6), (17, 0.55))
@@ -73,12 +76,18 @@ class Training:
         return self.logged["step"][good], self.logged[name][good]
 
 
-def trainings(store: str, run: bool) -> list[Training]:
+def trainings(store: str | None, run: bool) -> list[Training]:
     found = []
     for p, fraction in TABLES:
         for seed in SEEDS:
-            spec = {**SETTINGS, "p": p, "fraction": fraction, "seed": seed}
-            results = lab.run("grokking-mirror", spec, store=store, quiet=not run).results()
+            spec = GrokkingMirror.model_validate({**SETTINGS, "p": p, "fraction": fraction, "seed": seed})
+            if run:
+                lab.run("grokking-mirror", spec, store=store)
+            try:
+                results = lab.load(identify(lab.find_recipe("grokking-mirror"), spec), store=store).results()
+            except BadInput as missing:
+                print(f"p = {p}, seed {seed}: {missing}")
+                continue
             study = StoredStudy(results)
             found += [Training(study, i, f"p = {p}, decay {decay:g}, seed {seed}") for i, decay in enumerate(DECAYS)]
     return found
@@ -134,7 +143,7 @@ def judge(all_of: list[Training]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--store", default=None, help="folder of the runs")
-    parser.add_argument("--judge", action="store_true", help="no progress lines")
+    parser.add_argument("--judge", action="store_true", help="only what is stored and finished")
     options = parser.parse_args()
     judge(trainings(options.store, run=not options.judge))
 
