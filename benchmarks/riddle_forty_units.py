@@ -138,12 +138,11 @@ def judge(store: Path, last: float) -> None:
             slopes = local_slopes(alphas, eps)
             low, high = appears(alphas, slopes, exponent)
             at = [f"{value:.3g}" for value in np.interp(np.log(ends), np.log(alphas), slopes, right=np.nan)]
-            counts = [
-                int(known.learnt[: len(alphas)][alphas <= limit * 1.0001][-1]) for limit in (PRINTED[1], alphas[-1])
-            ]
+            learnt = known.learnt[: len(alphas)]
+            counts = [int(learnt[alphas <= limit * 1.0001][-1]) for limit in (*PRINTED, alphas[-1])]
             print(
                 f"  seed {seed}: to α = {alphas[-1]:.3g}, slopes {', '.join(at)}; learnt {counts[0]} "
-                f"at {PRINTED[1]:g}, {counts[1]} at the end; exponent from {low:.3g} to {high:.3g}"
+                f"at {PRINTED[0]:g}, {counts[1]} at {PRINTED[1]:g}, {counts[2]} at the end; exponent from {low:.3g} to {high:.3g}"
             )
             curves.append((eps, slopes, low))
         summarise(curves, exponent, ends, last)
