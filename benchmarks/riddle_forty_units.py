@@ -142,7 +142,8 @@ def judge(store: Path, last: float) -> None:
             counts = [int(learnt[alphas <= limit * 1.0001][-1]) for limit in (*PRINTED, alphas[-1])]
             print(
                 f"  seed {seed}: to α = {alphas[-1]:.3g}, slopes {', '.join(at)}; learnt {counts[0]} "
-                f"at {PRINTED[0]:g}, {counts[1]} at {PRINTED[1]:g}, {counts[2]} at the end; exponent from {low:.3g} to {high:.3g}"
+                f"at {PRINTED[0]:g}, {counts[1]} at {PRINTED[1]:g}, {counts[2]} at the end; "
+                f"exponent from {low:.3g} to {high:.3g}"
             )
             curves.append((eps, slopes, low))
         summarise(curves, exponent, ends, last)
