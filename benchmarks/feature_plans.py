@@ -1,0 +1,84 @@
+"""How many examples until nine of ten runs find the direction: what theory plans, and gradient descent at finite d.
+
+Run ``python benchmarks/feature_plans.py`` (half an hour or more); ``--dimensions 100 --seeds 4 --targets "z**2"`` for a
+quick look; ``--skip-limit`` leaves out δ_NN, which takes minutes per target.
+
+The plan is for d → ∞, where success has a sharp threshold in δ = n/d: n₉₀ and n₅₀ are then both δ·d. Three are
+planned: δ*(0), δ*(20) and δ_NN. Runs are gradient descent within T(d) = 50 ln(d)/η steps (GeLU unit, pseudo-Huber
+loss, η = 0.5), at δ in steps of a fifth from 0.8 δ*(0) on, until two δ in a row succeed with every seed. Their share
+is logistic in ln δ, which gives n₉₀ between the δ tried; its error is by bootstrap over runs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+
+import numpy as np
+
+from phasecast.core.results import Status
+from phasecast.features import Network, half_success, successes, threshold
+
+TARGETS = ("z**2", "abs(z)", "tanh(2*z)**2")
+DIMENSIONS = (100, 200, 400)
+LR, RATIO, FIRST, MOST = 0.5, 1.2, 0.8, 18.0  # η; of neighbouring δ; first and last δ in units of δ*(0)
+REPEATS = 300  # of the bootstrap
+ODDS = 9.0  # of nine in ten
+
+
+def ninety(deltas: np.ndarray, won: np.ndarray, seeds: int) -> tuple[float, float]:
+    """δ₅₀ and δ₉₀; NaN where success does not cross a half."""
+    half = half_success(deltas, won, np.full(len(deltas), seeds))
+    if half.status is Status.REFUSED:
+        return math.nan, math.nan
+    return float(half), float(half) * ODDS ** float(half.diagnostics["width"])
+
+
+def simulated(target: str, dimension: int, seeds: int, first: float) -> tuple[np.ndarray, np.ndarray]:
+    """The δ tried and the numbers of successes."""
+    network, deltas, won = Network("gelu", "pseudo-huber"), [], []
+    for delta in np.geomspace(FIRST * first, MOST * first, round(math.log(MOST / FIRST) / math.log(RATIO)) + 1):
+        steps = successes(network, target, float(delta), LR, dimension=dimension, seeds=seeds, progress=False)
+        deltas.append(float(delta))
+        won.append(int(np.isfinite(steps).sum()))
+        if won[-2:] == [seeds, seeds]:
+            break
+    return np.array(deltas), np.array(won)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--targets", nargs="*", default=TARGETS)
+    parser.add_argument("--dimensions", type=int, nargs="*", default=DIMENSIONS)
+    parser.add_argument("--seeds", type=int, default=10, help="runs at each δ")
+    parser.add_argument("--skip-limit", action="store_true", help="without δ_NN")
+    chosen = parser.parse_args()
+    times = (0.0, 20.0) if chosen.skip_limit else (0.0, 20.0, math.inf)
+    for target in chosen.targets:
+        plans = [threshold(target, lr=LR, time=time, progress=False) for time in times]
+        words = ", ".join(
+            f"{name} = {float(np.asarray(one.estimate)):.3g} ({one.status})"
+            for name, one in zip(("δ*(0)", "δ*(20)", "δ_NN"), plans, strict=False)
+        )
+        print(f"{target}: {words}", flush=True)
+        known = np.array([float(np.asarray(one.estimate)) for one in plans])
+        for dimension in chosen.dimensions:
+            deltas, won = simulated(target, dimension, chosen.seeds, float(known[0]))
+            half, late = ninety(deltas, won, chosen.seeds)
+            rng = np.random.default_rng(dimension)
+            drawn = [
+                ninety(deltas, rng.binomial(chosen.seeds, won / chosen.seeds), chosen.seeds) for _ in range(REPEATS)
+            ]
+            errors = np.nanstd(np.array(drawn), axis=0)
+            ratios = " ".join(f"{late / one:.2f}" for one in known)
+            print(
+                f"  d = {dimension}: n₅₀ = {half * dimension:.0f} ± {errors[0] * dimension:.0f}, n₉₀ = "
+                f"{late * dimension:.0f} ± {errors[1] * dimension:.0f} (δ₉₀ = {late:.2f}); planned "
+                f"{' '.join(f'{one * dimension:.0f}' for one in known)}; n₉₀ over planned {ratios}; "
+                f"successes {' '.join(map(str, won))}",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main()
