@@ -91,6 +91,7 @@ class TeacherCoordinates(NamedTuple):
     T1: Array  # (M, M)
     eigenvalues: Array  # (L,)
     weights: Array  # (L,)
+    noise: Array | None = None  # variance that is added to the teacher's output, without this if there is none
 
 
 class Solution(NamedTuple):
@@ -114,13 +115,19 @@ class Solver(NamedTuple):
     step: float | None
 
 
-def couplings(R1: Array, Q1: Array, T1: Array, activation: Activation, order: int) -> Couplings:
-    """How the first moments drive every mode."""
+def couplings(
+    R1: Array, Q1: Array, T1: Array, activation: Activation, order: int, noise: Array | None = None
+) -> Couplings:
+    """How the first moments drive every mode.
+
+    Noise of variance σ² on the teacher's output adds Mσ²⟨g'(x_i)g'(x_j)⟩ to S, and nothing to first order.
+    """
     xp = R1.__array_namespace__()
     students, teachers = R1.shape
     ratio = teachers / students
     if activation == "linear":
         S = xp.sum(T1) - 2 * ratio * xp.sum(R1) + ratio**2 * xp.sum(Q1)
+        S = S if noise is None else S + teachers * noise
         A, G = xp.ones((students, teachers), R1.dtype), -ratio * xp.ones((students, students), R1.dtype)
         return Couplings(A, G, S * xp.ones((students, students), R1.dtype) if order == 2 else None)
     q, t = 1 + xp.diagonal(Q1), 1 + xp.diagonal(T1)
@@ -131,7 +138,8 @@ def couplings(R1: Array, Q1: Array, T1: Array, activation: Activation, order: in
         return Couplings(A, G, None)
     C = xp.block([[Q1, R1], [R1.T, T1]])
     coefficients = xp.concatenate([xp.full(students, -ratio), xp.ones(teachers)]).astype(R1.dtype)
-    return Couplings(A, G, i4_contraction(C, coefficients, students))
+    S = i4_contraction(C, coefficients, students)
+    return Couplings(A, G, S if noise is None else S + students * noise * g)  # ⟨g'g'⟩ = g K/M
 
 
 def generalisation_error(R1: Array, Q1: Array, T1: Array, activation: Activation = "erf") -> Array:
@@ -177,7 +185,7 @@ def weight_rates(
     Put together that is :func:`overlap_rates`, but an error δ of J moves ε by δ² only where learning is nearly perfect.
     """
     R1, Q1 = first_moments(J, C, fixed)
-    A, G, S = couplings(R1, Q1, fixed.T1, activation, order)
+    A, G, S = couplings(R1, Q1, fixed.T1, activation, order, fixed.noise)
     rate = lr / J.shape[0]
     dJ = rate * fixed.coordinate_values * (A @ fixed.B + G @ J)
     if S is None or C is None:
@@ -205,6 +213,8 @@ def solve(
     *,
     rtol: float = RTOL,
     step: float | None = None,
+    noise: float = 0.0,
+    # wide signature: the documented keywords of a headline function
 ) -> Curve:
     """ε_g(α) from the order-parameter equations, with R^(1), Q^(1) along the way and the final state.
 
@@ -218,6 +228,7 @@ def solve(
     rtol: of the error-controlled solver (Tsitouras 5(4)). ε is a difference of sums that cancel near perfect learning,
         so ``error`` of the curve adds the rounding of that difference.
     step: a fixed step in α instead of error control.
+    noise: variance of independent noise on the labels. ε stays the error against the teacher, without it.
 
     >>> spectrum = Spectrum.power_law(4, 1.0)
     >>> start = OrderParameters.draw(2, 2, spectrum, inputs=400, sigma=0.1, seed=0)
@@ -225,7 +236,7 @@ def solve(
     >>> str(curve.status), bool(curve.eps[-1] < curve.eps[0])
     ('ok', True)
     """
-    return solve_many([order_parameters], spectrum, lr, alphas, activation, order, rtol=rtol, step=step)[0]
+    return solve_many([order_parameters], spectrum, lr, alphas, activation, order, rtol=rtol, step=step, noise=noise)[0]
 
 
 def solve_many(
@@ -238,33 +249,47 @@ def solve_many(
     *,
     rtol: float = RTOL,
     step: float | None = None,
+    noise: float | Sequence[float] = 0.0,
+    # wide signature: those of ``solve``
 ) -> list[Curve]:
-    """:func:`solve` for many initial conditions of one shape, vmapped; ``spectrum`` and ``lr`` may be one per state."""
+    """:func:`solve` for many initial conditions of one shape, vmapped.
+
+    ``spectrum``, ``lr`` and ``noise`` may be one per state.
+    """
     grid = check_alphas(alphas)
     states = list(states)
     if not states:
         return []
     spectra = [spectrum] * len(states) if isinstance(spectrum, Spectrum) else list(spectrum)
     rates = np.broadcast_to(np.asarray(lr, dtype=float), (len(states),)) if np.ndim(lr) == 0 else np.asarray(lr, float)
+    noises = np.broadcast_to(np.asarray(noise, dtype=float), (len(states),))
     solver = Solver(activation, order, rtol, step)
     _check(states, spectra, rates, solver)
-    curves = _solved(states, spectra, rates, grid, solver)
+    if not (np.isfinite(noises).all() and (noises >= 0).all()):
+        raise BadInput(f"the noise is {noises.min():g}", "use a variance ≥ 0")
+    curves = _solved(states, spectra, (rates, noises), grid, solver)
     _, students, teachers = states[0].shape
     sizes = rates * teachers / students * np.array([one.moment(1) for one in spectra])
     large = np.flatnonzero(sizes > POLICY.small_rate) if order == 1 else ()
     if len(large):
-        chosen = [states[at] for at in large], [spectra[at] for at in large]
-        second = _solved(*chosen, rates[large], grid, solver._replace(order=2))
+        chosen = [states[at] for at in large], [spectra[at] for at in large], (rates[large], noises[large])
+        second = _solved(*chosen, grid, solver._replace(order=2))
         for at, noisy in zip(large, second, strict=True):
             curves[at] = _with_second_order(curves[at], noisy, float(sizes[at]))
     return curves
 
 
 def _solved(
-    states: list[OrderParameters], spectra: list[Spectrum], rates: np.ndarray, grid: np.ndarray, solver: Solver
+    states: list[OrderParameters],
+    spectra: list[Spectrum],
+    rates_and_noises: tuple[np.ndarray, np.ndarray],
+    grid: np.ndarray,
+    solver: Solver,
 ) -> list[Curve]:
     """One curve per state, to the order of the solver."""
+    rates, noises = rates_and_noises
     J, fixed = _coordinates(states, spectra)
+    fixed = fixed._replace(noise=noises) if noises.any() else fixed  # other equations, compiled apart
     students = states[0].shape[1]
     scale = POLICY.absolute_tolerance * min(1.0, float(np.sqrt(np.mean(J**2))) or 1.0)
     atol = solver.rtol * scale
