@@ -33,7 +33,7 @@ from pathlib import Path
 import numpy as np
 
 from forecast_scores import SHARES, scored, until
-from phasecast.forecasting.bank import Bank, BankRun, shipped_bank
+from phasecast.forecasting.bank import CURVE_NAMES, Bank, BankRun, shipped_bank
 from phasecast.forecasting.law import LATE
 from phasecast.forecasting.model import _fitted, _nearest, landmark
 from phasecast.forecasting.signals import Signals, read_signals
@@ -118,7 +118,17 @@ def record(out: Path, seconds: float) -> None:
         print(f"group {number} of {len(wanted)}: p = {group.p}, N = {group.pairs}, {time.monotonic() - begun:.0f} s")
 
 
-def bank_with_weights(path: Path, variant: str, names: tuple[str, ...], many: int | None) -> tuple[Bank, list[BankRun]]:
+@dataclasses.dataclass(frozen=True, eq=False)
+class WeighedRun(BankRun):
+    """A run with measures (checkpoints, inputs) of its weights."""
+
+    checkpoints: np.ndarray = dataclasses.field(default_factory=lambda: np.empty(0))
+    weights: np.ndarray = dataclasses.field(default_factory=lambda: np.empty((0, 0)))
+
+
+def bank_with_weights(
+    path: Path, variant: str, names: tuple[str, ...], many: int | None
+) -> tuple[Bank, list[WeighedRun]]:
     """The trainings of the bank of which weights were recorded; their signals have the measures behind them.
 
     ``many`` keeps about so many of the checkpoints, as a stored run has: half evenly in log time, half evenly in time.
@@ -140,16 +150,22 @@ def bank_with_weights(path: Path, variant: str, names: tuple[str, ...], many: in
             if (run.val50 or math.nan) != half and not (run.val50 is None and math.isnan(half)):
                 differing.append((run.val50, half))
                 continue
-            one = dataclasses.replace(run)
-            weights = held[f"measures-{number}"][member][kept]
-            one.read[variant] = (STEPS[kept], further(weights, STEPS[kept], run)[:, columns])
-            runs.append(one)
+            weights = further(held[f"measures-{number}"][member][kept], STEPS[kept], run)[:, columns]
+            runs.append(
+                WeighedRun(
+                    run.settings,
+                    *(getattr(run, name) for name in CURVE_NAMES),
+                    run.outcome,
+                    checkpoints=STEPS[kept],
+                    weights=weights,
+                )
+            )
     bank = Bank(tuple(runs), variant)
     for run in runs:
         for place in range(60):
             step = (run.train99 or math.inf) + landmark(place)
             if step < (run.val50 or run.window):
-                run.read[step] = with_weights(read_signals(run, step), run, variant)
+                run.read[step] = with_weights(read_signals(run, step), run)
     return bank, runs
 
 
@@ -165,28 +181,25 @@ differing: list[tuple[float | None, float]] = []
 """val50 of the bank and of the training repeated, where they are not equal."""
 
 
-def with_weights(signals: Signals | None, run: BankRun, variant: str) -> Signals | None:
+def with_weights(signals: Signals | None, run: WeighedRun) -> Signals | None:
     """Signals with the measures at the last checkpoint before them; None before the first."""
-    steps, weights = run.read[variant]
-    if signals is None:
-        return None
-    if not weights.shape[1]:
+    if signals is None or not run.weights.shape[1]:
         return signals
-    place = int(np.searchsorted(steps, signals.step, side="right")) - 1
-    if place < 0 or not np.isfinite(weights[place]).all():
+    place = int(np.searchsorted(run.checkpoints, signals.step, side="right")) - 1
+    if place < 0 or not np.isfinite(run.weights[place]).all():
         return None
-    return Signals(signals.step, signals.train99, np.concatenate([signals.values, weights[place]]))
+    return Signals(signals.step, signals.train99, np.concatenate([signals.values, run.weights[place]]))
 
 
-def answers(bank: Bank, run: BankRun, variant: str, model_bank: Bank) -> dict[float, tuple[float, float, float, float]]:
+def answers(run: WeighedRun, bank: Bank) -> dict[float, tuple[float, float, float, float]]:
     """ln of median, low, high and outcome at each share of the wait; a share is missing where nothing can be said."""
     start, found = float(run.train99 or 0), {}
     for share in SHARES:
         log = until(run, start + share * (float(run.val50 or 0) - start))
-        signals = with_weights(read_signals(log), run, variant)
+        signals = with_weights(read_signals(log), run)
         if signals is None:
             continue
-        model = _fitted(model_bank, "settings", _nearest(signals.elapsed))
+        model = _fitted(bank, "settings", _nearest(signals.elapsed))
         middle, low, high = model.quantiles(signals, run.settings, (0.5, 0.1, 0.9))
         earliest = float(log.step[-1]) + 20
         found[share] = tuple(np.log([max(middle, earliest), low, max(high, earliest), float(run.val50 or 0)]))
@@ -201,12 +214,12 @@ def score(path: Path, many: int | None, variants: Sequence[str]) -> None:
         names = VARIANTS[variant]
         bank, runs = bank_with_weights(path, variant, names, many)
         parts = {p: bank.without(p) for p in {run.settings.p for run in runs}}
-        waited = scored(runs)
+        waited = [run for run in runs if scored([run])]
         cells = [(run.settings.p, run.settings.n) for run in waited]
         results[variant] = {
             (at, share): answer
             for at, run in enumerate(waited)
-            for share, answer in answers(bank, run, variant, parts[run.settings.p]).items()
+            for share, answer in answers(run, parts[run.settings.p]).items()
         }
         if variant == "log + settings":
             print(f"{len(runs)} runs with weights, {len(waited)} scored; {len(differing)} did not repeat to the bit")

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -190,7 +191,7 @@ def committee_curve_of(
 
 def simulated_committee(
     rows: np.ndarray, y: np.ndarray, committee: Committee, lr: float, steps: np.ndarray, seeds: range
-) -> dict[str, np.ndarray | int | list[str]]:
+) -> dict[str, Any]:
     """One-pass SGD over the rows in random orders, each tested on rows it does not see; NaN where rows have run out."""
     count, inputs = rows.shape
     tested = max(round(LABELLED.held_out * count), 1)

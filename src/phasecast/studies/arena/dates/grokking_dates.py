@@ -57,17 +57,23 @@ def judge_grokking(problem: GrokkingTraining, seed: int) -> Outcome:
 
     table, width = grokking.task("addition", problem.p), WIDTH * problem.p
     settings = Settings("addition", problem.p, problem.n, problem.lr, problem.weight_decay, width)
-    rates = {"lr": problem.lr, "weight_decay": problem.weight_decay}
-    columns: list[list[np.ndarray]] = [[], [], [], []]
+    logged = []
     for piece in grokking.train(
-        table, grokking.quadratic(table, width), steps=STEPS, count=problem.n, seeds=seed, log_every=EVERY, **rates
+        table,
+        grokking.quadratic(table, width),
+        steps=STEPS,
+        count=problem.n,
+        lr=problem.lr,
+        weight_decay=problem.weight_decay,
+        seeds=seed,
+        log_every=EVERY,
     ):
         names = ("step", "train_accuracy", "validation_accuracy", "validation_loss")
-        for column, name in zip(columns, names, strict=True):
-            column.append(piece.curves[name].reshape(len(piece.curves["step"])))
-        if columns[2][-1].size and columns[2][-1][-1] > 0.5:
+        logged.append(np.stack([piece.curves[name].ravel() for name in names]))
+        if np.any(logged[-1][2] >= 0.5):
             break
-    log = TrainingLog(*(np.concatenate(column) for column in columns))
+    step, trained, accuracy, loss = np.concatenate(logged, axis=1)
+    log = TrainingLog(step, trained, accuracy, loss)
     marks = Landmarks.of(log)
     end = log.last if marks.val50 is None else float(marks.val50)
     start = end if marks.train99 is None else float(marks.train99)
