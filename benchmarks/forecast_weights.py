@@ -155,7 +155,7 @@ def bank_with_weights(
                 WeighedRun(
                     run.settings,
                     *(getattr(run, name) for name in CURVE_NAMES),
-                    run.outcome,
+                    outcome=run.outcome,
                     checkpoints=STEPS[kept],
                     weights=weights,
                 )
