@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from phasecast.studies.arena.dates.held import COVERAGE, judged
+from phasecast.studies.arena.dates.held import judged
 from phasecast.studies.arena.family import Family, Outcome, log_uniform
 
 UNITS = 2  # of students and of teachers: with more, differences grow at several rates and the clock refuses
@@ -65,7 +65,7 @@ def judge_escape(problem: PlateauRun, seed: int) -> Outcome:
     eps = np.asarray(run.estimate)[rows]
     seen = replace(run, estimate=eps, error=np.zeros_like(eps), alpha=run.alpha[rows], R1=run.R1[rows], Q1=run.Q1[rows])
     clock = EscapeClock.of(start, spectrum, problem.lr, inputs=INPUTS)
-    made = clock.forecast(seen, coverage=COVERAGE, seed=seed)
+    made = clock.forecast(seen, seed=seed)
     return judged(made, end, str(problem))
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from phasecast.studies.arena.dates.held import COVERAGE, judged
+from phasecast.studies.arena.dates.held import judged
 from phasecast.studies.arena.family import Family, Outcome, log_uniform
 
 WIDTH = 5  # hidden units per p, as in the bank
@@ -78,7 +78,7 @@ def judge_grokking(problem: GrokkingTraining, seed: int) -> Outcome:
     end = log.last if marks.val50 is None else float(marks.val50)
     start = end if marks.train99 is None else float(marks.train99)
     seen = log.until(min(start + problem.share * (end - start), end - EVERY))
-    return judged(forecast(seen, settings, coverage=COVERAGE), end, str(problem), math.log)
+    return judged(forecast(seen, settings), end, str(problem), math.log)
 
 
 FAMILIES = (
