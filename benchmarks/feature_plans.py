@@ -18,20 +18,11 @@ import numpy as np
 
 from phasecast.core.results import Status
 from phasecast.features import Network, half_success, successes, threshold
+from phasecast.forecasting.planning.theory import late_success
 
 TARGETS = ("z**2", "abs(z)", "tanh(2*z)**2")
 DIMENSIONS = (100, 200, 400)
 LR, RATIO, FIRST, MOST = 0.5, 1.2, 0.8, 18.0  # η; of neighbouring δ; first and last δ in units of δ*(0)
-REPEATS = 300  # of the bootstrap
-ODDS = 9.0  # of nine in ten
-
-
-def ninety(deltas: np.ndarray, won: np.ndarray, seeds: int) -> tuple[float, float]:
-    """δ₅₀ and δ₉₀; NaN where success does not cross a half."""
-    half = half_success(deltas, won, np.full(len(deltas), seeds))
-    if half.status is Status.REFUSED:
-        return math.nan, math.nan
-    return float(half), float(half) * ODDS ** float(half.diagnostics["width"])
 
 
 def simulated(target: str, dimension: int, seeds: int, first: float) -> tuple[np.ndarray, np.ndarray]:
@@ -64,16 +55,15 @@ def main() -> None:
         known = np.array([float(np.asarray(one.estimate)) for one in plans])
         for dimension in chosen.dimensions:
             deltas, won = simulated(target, dimension, chosen.seeds, float(known[0]))
-            half, late = ninety(deltas, won, chosen.seeds)
-            rng = np.random.default_rng(dimension)
-            drawn = [
-                ninety(deltas, rng.binomial(chosen.seeds, won / chosen.seeds), chosen.seeds) for _ in range(REPEATS)
-            ]
-            errors = np.nanstd(np.array(drawn), axis=0)
+            half = half_success(deltas, won, np.full(len(deltas), chosen.seeds))
+            if half.status is Status.REFUSED:
+                print(f"  d = {dimension}: {'; '.join(half.reasons)}", flush=True)
+                continue
+            late, error = late_success(deltas, half, chosen.seeds)
             ratios = " ".join(f"{late / one:.2f}" for one in known)
             print(
-                f"  d = {dimension}: n₅₀ = {half * dimension:.0f} ± {errors[0] * dimension:.0f}, n₉₀ = "
-                f"{late * dimension:.0f} ± {errors[1] * dimension:.0f} (δ₉₀ = {late:.2f}); planned "
+                f"  d = {dimension}: n₅₀ = {float(half) * dimension:.0f} ± {float(half.error) * dimension:.0f}, n₉₀ = "
+                f"{late * dimension:.0f} ± {error * dimension:.0f} (δ₉₀ = {late:.2f}); planned "
                 f"{' '.join(f'{one * dimension:.0f}' for one in known)}; n₉₀ over planned {ratios}; "
                 f"successes {' '.join(map(str, won))}",
                 flush=True,
