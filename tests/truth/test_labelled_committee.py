@@ -69,7 +69,7 @@ def test_a_committee_with_noisy_labels_learns_as_predicted():
 
 
 def test_what_is_drawn_is_said_and_labels_without_a_line_are_refused():
-    rows, y = labelled(2, count=600)
+    rows, y = labelled(2, count=600, inputs=10)
     found = committee_curve_of(rows, y, lr=0.3, alphas=[1, 10])
     assert found.status is Status.WARNING
     assert any("is drawn, not read from the labels" in reason for reason in found.reasons)
