@@ -68,6 +68,15 @@ def test_a_committee_with_noisy_labels_learns_as_predicted():
     assert 9 * shuffled["eps"][0] > 2 * found.eps[-1]
 
 
+def test_labels_of_another_teacher_are_said_to_be():
+    rows, y = labelled(1, count=1500, inputs=10)
+    setting, alphas = Committee(1, 1), [1, 40]
+    honest = committee_curve_of(rows, y, setting, lr=0.3, alphas=alphas, simulate=10)
+    classes = committee_curve_of(rows, np.sign(y), setting, lr=0.3, alphas=alphas, simulate=10)
+    assert not any("not that of your labels" in reason for reason in honest.reasons)
+    assert any("not that of your labels" in reason for reason in classes.reasons)
+
+
 def test_what_is_drawn_is_said_and_labels_without_a_line_are_refused():
     rows, y = labelled(2, count=600, inputs=10)
     found = committee_curve_of(rows, y, lr=0.3, alphas=[1, 10])

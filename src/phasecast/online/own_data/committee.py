@@ -44,6 +44,9 @@ class CommitteePolicy(Policy):
     least_explained: float = rule(
         3.0, "variance that a linear student explains, over its standard error if it explained nothing, σ²√(2N)/n"
     )
+    misfit: float = rule(
+        3.0, "combined errors between curve and SGD over the rows beyond which the teacher is said to be another"
+    )
 
 
 POLICY = CommitteePolicy()
@@ -168,7 +171,7 @@ def committee_curve_of(
         scale = float(np.mean([one.scale for one in teachers]))
         simulation = simulated_committee(rows, y / scale, committee, lr, steps, range(seed, seed + simulate))
         simulation |= {name: scale**2 * simulation[name] for name in ("eps", "error")}
-        notes += simulation.pop("notes")
+        notes += simulation.pop("notes") + _misfit(each.mean(axis=0), each.std(axis=0, ddof=1), simulation)
     return LabelledCurve(
         each.mean(axis=0),
         each.std(axis=0, ddof=1),
@@ -187,6 +190,16 @@ def committee_curve_of(
         gaussian_rows=True,
         simulation=simulation,
     )
+
+
+def _misfit(predicted: np.ndarray, error: np.ndarray, simulation: dict[str, Any]) -> list[str]:
+    """What SGD over the rows says of the stated teacher."""
+    apart = np.abs(np.nan_to_num((predicted - simulation["eps"]) / np.hypot(error, simulation["error"])))
+    worst = int(np.argmax(apart))  # NaN where rows have run out, and everywhere with one order
+    if not apart[worst] > POLICY.misfit:
+        return []
+    share = float(predicted[worst] / simulation["eps"][worst] - 1)
+    return [f"the stated teacher is not that of your labels: the error is {share:+.0%} from that of SGD over your rows"]
 
 
 def simulated_committee(
