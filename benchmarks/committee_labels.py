@@ -1,7 +1,7 @@
 """Is the stated teacher of a committee that of real labels? Predicted curves beside SGD over the rows.
 
 Run ``python benchmarks/committee_labels.py`` (a minute). Diabetes (a number), breast cancer and wine (classes; of wine,
-the first against the others) of scikit-learn, columns and labels of variance one, K = 2, 100 orders of the rows, σ = 0.1.
+the first against the others) of scikit-learn, columns and labels of variance one, K = 2, 100 orders, σ = 0.1.
 
 No criterion: the teacher is an assumption. Found: relative distance of the prediction from SGD at the points after the
 first, η = 0.1 and 0.3, M = 1 and 2: diabetes −5 to +0%, wine +1 to +11%, breast cancer +7 to +34%. Classes are learned
