@@ -87,8 +87,7 @@ SIGNATURES = {
     "optimiser='adam', seeds=0, log_every=20, checkpoints=(), state=None)",
     "online.curve": "(students=2, teachers=2, *, modes=None, exponent=None, spectrum=None, lr, sigma=0.01, "
     "inputs=None, draws=5, seed=0, alphas, order=2, activation='erf', simulate=0, progress=True)",
-    "online.solve": "(order_parameters, spectrum, lr, alphas, activation='erf', order=1, *, rtol=1e-08, "
-    "step=None, noise=0.0)",
+    "online.solve": "(order_parameters, spectrum, lr, alphas, activation='erf', order=1, *, rtol=1e-08, step=None)",
     "online.linear_curve": "(modes, exponent, lr, sigma, alphas, trained=None)",
     "online.plateau": "(T1)",
     "features.threshold": "(target, activation='gelu', loss='pseudo-huber', *, lr=0.5, time=0, width=1, a=1.0, b=0.0, "

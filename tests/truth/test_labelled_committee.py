@@ -11,6 +11,7 @@ from scipy.special import erf
 from phasecast.core.errors import BadInput
 from phasecast.core.results import Status
 from phasecast.online import Committee, OrderParameters, Spectrum, committee_curve_of, solve
+from phasecast.online.dynamics import solve_with_noise
 from phasecast.online.own_data.committee import StatedTeacher, simulated_committee
 from phasecast.online.own_data.labelled import LabelModel, prepare
 
@@ -50,7 +51,7 @@ def test_noise_in_the_equations_is_that_of_a_linear_student(lr):
     first = float((start.Q - 2 * start.R + start.T)[0, 0, 0])
     last = lr * noise / (2 - lr)
     exact = last + (first - last) * np.exp(-lr * (2 - lr) * alphas)
-    found = solve(start, spectrum, lr, alphas, "linear", 2, noise=noise)
+    (found,) = solve_with_noise([start], spectrum, lr, alphas, [noise], "linear")
     assert 2 * found.eps == pytest.approx(exact, rel=1e-5)
     quiet = solve(start, spectrum, lr, alphas, "linear", 2)
     assert 2 * quiet.eps[-1] < exact[-1] / 2

@@ -213,8 +213,6 @@ def solve(
     *,
     rtol: float = RTOL,
     step: float | None = None,
-    noise: float = 0.0,
-    # wide signature: the documented keywords of a headline function
 ) -> Curve:
     """ε_g(α) from the order-parameter equations, with R^(1), Q^(1) along the way and the final state.
 
@@ -228,7 +226,6 @@ def solve(
     rtol: of the error-controlled solver (Tsitouras 5(4)). ε is a difference of sums that cancel near perfect learning,
         so ``error`` of the curve adds the rounding of that difference.
     step: a fixed step in α instead of error control.
-    noise: variance of independent noise on the labels. ε stays the error against the teacher, without it.
 
     >>> spectrum = Spectrum.power_law(4, 1.0)
     >>> start = OrderParameters.draw(2, 2, spectrum, inputs=400, sigma=0.1, seed=0)
@@ -236,7 +233,7 @@ def solve(
     >>> str(curve.status), bool(curve.eps[-1] < curve.eps[0])
     ('ok', True)
     """
-    return solve_many([order_parameters], spectrum, lr, alphas, activation, order, rtol=rtol, step=step, noise=noise)[0]
+    return solve_many([order_parameters], spectrum, lr, alphas, activation, order, rtol=rtol, step=step)[0]
 
 
 def solve_many(
@@ -249,47 +246,59 @@ def solve_many(
     *,
     rtol: float = RTOL,
     step: float | None = None,
-    noise: float | Sequence[float] = 0.0,
-    # wide signature: those of ``solve``
 ) -> list[Curve]:
-    """:func:`solve` for many initial conditions of one shape, vmapped.
-
-    ``spectrum``, ``lr`` and ``noise`` may be one per state.
-    """
+    """:func:`solve` for many initial conditions of one shape, vmapped; ``spectrum`` and ``lr`` may be one per state."""
     grid = check_alphas(alphas)
     states = list(states)
     if not states:
         return []
     spectra = [spectrum] * len(states) if isinstance(spectrum, Spectrum) else list(spectrum)
     rates = np.broadcast_to(np.asarray(lr, dtype=float), (len(states),)) if np.ndim(lr) == 0 else np.asarray(lr, float)
-    noises = np.broadcast_to(np.asarray(noise, dtype=float), (len(states),))
     solver = Solver(activation, order, rtol, step)
     _check(states, spectra, rates, solver)
-    if not (np.isfinite(noises).all() and (noises >= 0).all()):
-        raise BadInput(f"the noise is {noises.min():g}", "use a variance ≥ 0")
-    curves = _solved(states, spectra, (rates, noises), grid, solver)
+    curves = _solved(states, spectra, rates, grid, solver)
     _, students, teachers = states[0].shape
     sizes = rates * teachers / students * np.array([one.moment(1) for one in spectra])
     large = np.flatnonzero(sizes > POLICY.small_rate) if order == 1 else ()
     if len(large):
-        chosen = [states[at] for at in large], [spectra[at] for at in large], (rates[large], noises[large])
-        second = _solved(*chosen, grid, solver._replace(order=2))
+        chosen = [states[at] for at in large], [spectra[at] for at in large]
+        second = _solved(*chosen, rates[large], grid, solver._replace(order=2))
         for at, noisy in zip(large, second, strict=True):
             curves[at] = _with_second_order(curves[at], noisy, float(sizes[at]))
     return curves
 
 
+def solve_with_noise(
+    states: Sequence[OrderParameters],
+    spectrum: Spectrum,
+    lr: float,
+    alphas: ArrayLike,
+    noise: Sequence[float],
+    activation: Activation = "erf",
+) -> list[Curve]:
+    """:func:`solve_many` to second order for labels with independent noise of these variances, one per state.
+
+    ε stays the error against the teacher, without the noise.
+    """
+    rates, noises = np.full(len(states), float(lr)), np.asarray(noise, dtype=float)
+    solver, spectra = Solver(activation, 2, RTOL, None), [spectrum] * len(states)
+    _check(list(states), spectra, rates, solver)
+    if noises.shape != rates.shape or not (np.isfinite(noises).all() and (noises >= 0).all()):
+        raise BadInput(f"the noise is {noises.tolist()}", "give one variance ≥ 0 per state")
+    return _solved(list(states), spectra, rates, check_alphas(alphas), solver, noises)
+
+
 def _solved(
     states: list[OrderParameters],
     spectra: list[Spectrum],
-    rates_and_noises: tuple[np.ndarray, np.ndarray],
+    rates: np.ndarray,
     grid: np.ndarray,
     solver: Solver,
+    noises: np.ndarray | None = None,
 ) -> list[Curve]:
     """One curve per state, to the order of the solver."""
-    rates, noises = rates_and_noises
     J, fixed = _coordinates(states, spectra)
-    fixed = fixed._replace(noise=noises) if noises.any() else fixed  # other equations, compiled apart
+    fixed = fixed._replace(noise=noises)
     students = states[0].shape[1]
     scale = POLICY.absolute_tolerance * min(1.0, float(np.sqrt(np.mean(J**2))) or 1.0)
     atol = solver.rtol * scale

@@ -29,7 +29,7 @@ from phasecast.core.errors import BadInput, whole_number
 from phasecast.core.policy import Policy, rule
 from phasecast.core.results import Status
 from phasecast.online.curve_result import check_alphas
-from phasecast.online.dynamics import generalisation_error, solve_many
+from phasecast.online.dynamics import generalisation_error, solve_with_noise
 from phasecast.online.linear import check_rate, initial_variance
 from phasecast.online.order_parameters import OrderParameters
 from phasecast.online.own_data.labelled import POLICY as LABELLED
@@ -157,7 +157,7 @@ def committee_curve_of(
     states = [OrderParameters.from_weights(J, one.weights, spectrum) for J, one in zip(starts, teachers, strict=True)]
     steps = np.rint(grid * inputs).astype(np.int64)
     noises = [one.noise / one.scale**2 for one in teachers]
-    curves = solve_many(states, spectrum, lr, steps / inputs, "erf", 2, noise=noises)
+    curves = solve_with_noise(states, spectrum, lr, steps / inputs, noises)
     refused = [reason for curve in curves if curve.status is Status.REFUSED for reason in curve.reasons]
     each = np.stack([one.scale**2 * curve.eps + one.noise / 2 for one, curve in zip(teachers, curves, strict=True)])
     if committee.teachers > 1:
