@@ -60,8 +60,8 @@ class Committee:
     ----------
     students, teachers: units K and M.
     sigma: standard deviation of the student's first weights.
-    draws: of the fitted direction within its error, the differences of the teacher's units and the first weights: the
-        error of the curve is their spread.
+    draws: of the fitted direction, scale and noise within their errors, the differences of the teacher's units and the
+        first weights: the error of the curve is their spread.
     """
 
     students: int = 2
@@ -105,11 +105,19 @@ class StatedTeacher:
         B = fitted / math.sqrt(teachers) + apart
         T = overlaps(B, B)
         line = math.sqrt(2 / math.pi / teachers) * np.sum(B / np.sqrt(1 + np.diagonal(T))[:, None], axis=0)[None]
-        scale = math.sqrt(max(float(np.sum(model.power)), 0.0) / float(overlaps(line, line)[0, 0]))
+        power, left = rng.multivariate_normal([np.sum(model.power), model.noise], _spread(model)).clip(0.0)
+        scale = math.sqrt(float(power) / float(overlaps(line, line)[0, 0]))
         blank = np.zeros((1, teachers)), np.zeros((1, 1))
         whole = 2 * float(generalisation_error(*blank, T))  # E ζ²: the error of a student that says nothing
-        noise = float(np.sum(model.power)) + model.noise - scale**2 * whole
+        noise = float(power + left) - scale**2 * whole
         return cls(values, B, scale, max(noise, 0.0))
+
+
+def _spread(model: LabelModel) -> np.ndarray:
+    """Covariance, by what each row adds, of the variance that a linear student explains and of what it leaves."""
+    fitted = model.rows @ model.weights / math.sqrt(len(model.values))
+    parts = np.stack([fitted**2 + 2 * fitted * model.residuals, model.residuals**2])
+    return np.cov(parts) / len(fitted)
 
 
 def committee_curve_of(
@@ -156,6 +164,8 @@ def committee_curve_of(
     starts = [committee.sigma * rng.standard_normal((committee.students, inputs)) for rng in chances]
     states = [OrderParameters.from_weights(J, one.weights, spectrum) for J, one in zip(starts, teachers, strict=True)]
     steps = np.rint(grid * inputs).astype(np.int64)
+    if not all(one.scale > 0 for one in teachers):
+        raise BadInput("the labels have hardly a linear part: there is no teacher to fit", "use curve_of")
     noises = [one.noise / one.scale**2 for one in teachers]
     curves = solve_with_noise(states, spectrum, lr, steps / inputs, noises)
     refused = [reason for curve in curves if curve.status is Status.REFUSED for reason in curve.reasons]
