@@ -1,12 +1,15 @@
 """How many examples until nine of ten runs find the direction: what theory plans, and gradient descent at finite d.
 
-Run ``python benchmarks/feature_plans.py`` (half an hour or more); ``--dimensions 100 --seeds 4 --targets "z**2"`` for a
+Run ``python benchmarks/feature_plans.py`` (ten minutes or more); ``--dimensions 100 --seeds 4 --targets "z**2"`` for a
 quick look; ``--skip-limit`` leaves out δ_NN, which takes minutes per target.
 
 The plan is for d → ∞, where success has a sharp threshold in δ = n/d: n₉₀ and n₅₀ are then both δ·d. Three are
 planned: δ*(0), δ*(20) and δ_NN. Runs are gradient descent within T(d) = 50 ln(d)/η steps (GeLU unit, pseudo-Huber
 loss, η = 0.5), at δ in steps of a fifth from 0.8 δ*(0) on, until two δ in a row succeed with every seed. Their share
 is logistic in ln δ, which gives n₉₀ between the δ tried; its error is by bootstrap over runs.
+
+Found with ``--seeds 8 --skip-limit`` (three minutes): n₉₀ is 1.5 to 5.2 times n at δ*(0) and 1.3 to 2.2 times n at δ*(20).
+The table is in docs/forecasting.md.
 """
 
 from __future__ import annotations
