@@ -8,7 +8,7 @@ planned: δ*(0), δ*(20) and δ_NN. Runs are gradient descent within T(d) = 50 l
 loss, η = 0.5), at δ in steps of a fifth from 0.8 δ*(0) on, until two δ in a row succeed with every seed. Their share
 is logistic in ln δ, which gives n₉₀ between the δ tried; its error is by bootstrap over runs.
 
-Found with ``--seeds 8 --skip-limit`` (three minutes): n₉₀ is 1.5 to 5.2 times n at δ*(0) and 1.3 to 2.2 times n at δ*(20).
+Found with ``--seeds 8 --skip-limit`` (three minutes): n₉₀ is 1.5 to 5.2 times n at δ*(0), 1.3 to 2.2 times n at δ*(20).
 The table is in docs/forecasting.md.
 """
 
