@@ -32,12 +32,13 @@ NAMES = {
     "scalar_threshold simulate stieltjes successes target threshold threshold_table wide_dmft",
     "phasecast.grokking": "Architecture Network Piece Task checkpoint_steps crossings effective_width "
     "grokking_severity mlp quadratic split task train transformer",
-    "phasecast.online": "Curve CurveForecast ExponentFit LabelledCurve OrderParameters Plateau PlateauLength Spectrum "
-    "asymptotic_curve asymptotic_rates curve curve_of decay_rates draw_weights equal_escape_time equal_plateau "
-    "escape_rates escape_time feature_floor general_curve generalisation_error integral_curve linear_curve load_data "
-    "load_labelled max_learning_rate mean_curve measured_length moment_variance plateau plateau_length "
-    "plateaus_of_draws power_law_window rotated_curve rotated_floor scaling_exponent secular_weights sgd_curve "
-    "sgd_stability_limit simulate simulate_data small_rate_curve solve solve_many stability_limit",
+    "phasecast.online": "Committee Curve CurveForecast ExponentFit LabelledCurve OrderParameters Plateau PlateauLength "
+    "Spectrum asymptotic_curve asymptotic_rates committee_curve_of curve curve_of decay_rates draw_weights "
+    "equal_escape_time equal_plateau escape_rates escape_time feature_floor general_curve generalisation_error "
+    "integral_curve linear_curve load_data load_labelled max_learning_rate mean_curve measured_length moment_variance "
+    "plateau plateau_length plateaus_of_draws power_law_window rotated_curve rotated_floor scaling_exponent "
+    "secular_weights sgd_curve sgd_stability_limit simulate simulate_data small_rate_curve solve solve_many "
+    "stability_limit",
     "phasecast.posterior": "Criteria GridModel Model RLCT Ranking Scores Setting Training bic compare criteria "
     "deep_linear effective_parameters exact flat_minimum_entropy free_energy from_arviz from_numpyro "
     "generalisation_curves learning_errors linear linear_data mixture monomial network_data new_data_losses "

@@ -11,6 +11,8 @@ import pytest
 import phasecast as pc
 from phasecast.core.errors import BadInput
 from phasecast.core.results import Measurement, Status
+from phasecast.forecasting.result import Forecast
+from phasecast.studies.arena.dates.held import judged
 from phasecast.studies.arena.families import FAMILIES, select
 from phasecast.studies.arena.family import Family, Outcome, stream
 from phasecast.studies.arena.tally import Judged, Tally
@@ -73,6 +75,42 @@ def test_intervals_are_what_is_covered_where_they_are_the_answer():
     outcome = Outcome("ok", 10.0, 0.1, 12.0, interval=(9.0, 13.0))
     assert outcome.covered
     assert not Outcome("ok", 10.0, 0.1, 12.0, interval=(9.0, 11.0)).covered
+
+
+def dated(low: float, value: float, high: float | None) -> Forecast:
+    return Forecast(value, low=low, high=high, coverage=0.8, made_at=10.0)
+
+
+def test_the_ends_of_an_80_percent_interval_are_1_28_errors_from_the_median_on_either_side():
+    made = dated(500.0, 1000.0, 4000.0)
+    assert judged(made, 4000.0, "", math.log).distance == pytest.approx(-1.2816, abs=1e-3)
+    assert judged(made, 500.0, "", math.log).distance == pytest.approx(1.2816, abs=1e-3)
+    assert judged(made, 1000 * 4.0**1.56, "", math.log).covered
+    assert not judged(made, 1000 * 4.0**1.57, "", math.log).covered
+    assert judged(made, 1000.0 * 4**3.2, "", math.log).wrong
+
+
+def test_a_lower_bound_misses_what_came_long_before_it_and_nothing_else():
+    made = dated(500.0, 1000.0, None)
+    assert judged(made, 1e6, "").covered
+    assert not judged(made, 100.0, "").covered
+    alone = judged(dated(500.0, math.nan, None), 600.0, "")
+    assert (alone.status, alone.covered, alone.wrong) == ("warning", True, False)
+    assert not judged(dated(500.0, math.nan, None), 499.0, "").covered
+    assert judged(Forecast.refused("too early"), 600.0, "").status == "refused"
+
+
+def test_intervals_of_the_stated_coverage_pass_and_intervals_of_half_the_length_do_not():
+    def judge(scale):
+        def one(centre: float, seed: int) -> Outcome:
+            rng = np.random.default_rng(seed)
+            ends = [float(np.exp(centre + side * 1.2816 * scale)) for side in (-1, 0, 1)]
+            return judged(dated(*ends), float(np.exp(centre + rng.normal())), "", math.log)
+
+        return one
+
+    assert tally(judge(1.0)).missed() == []
+    assert any("±2 errors" in reason for reason in tally(judge(0.5)).missed())
 
 
 @pytest.mark.parametrize("name", FAMILIES)

@@ -10,7 +10,7 @@ import pytest
 
 from phasecast.core.results import Status
 from phasecast.forecasting import TrainingLog, forecast, read_log
-from phasecast.forecasting.bank import BankRun, shipped_bank
+from phasecast.forecasting.bank import Bank, BankRun, shipped_bank
 from phasecast.forecasting.forecast import OWN_RUNS
 from phasecast.forecasting.law import FAMILY, ClockLaw, FamilyLaw
 from phasecast.forecasting.settings import Settings
@@ -47,6 +47,19 @@ def test_rounded_accuracies_give_nothing_away():
         log, train_accuracy=log.train_accuracy.round(2), validation_accuracy=log.validation_accuracy.round(2)
     )
     assert table_in_log(rounded) is None
+
+
+@pytest.mark.parametrize(("p", "fewest", "words"), [(13, 0.0, "modulus"), (17, 2.8, "N/(p ln p)")])
+def test_a_log_that_shows_a_table_outside_the_bank_is_not_compared_with_it(p, fewest, words):
+    """The same logs inside their bank: the bank speaks."""
+    run = next(one for one in waiting(90) if one.settings.p == p and 2.4 < one.settings.ratio < 2.8)
+    log = log_of(run, 0.3)
+    assert table_in_log(log) == TableSize(p, run.settings.n)
+    assert forecast(log, bank=shipped_bank()).tier == "log + bank"
+    far = Bank(tuple(one for one in shipped_bank() if one.settings.ratio > fewest and (fewest or one.settings.p != p)))
+    made = forecast(log, bank=far)
+    assert made.tier == "lone log"
+    assert any(words in reason for reason in made.reasons)
 
 
 def test_the_moved_law_is_student_t_with_the_stated_spread():

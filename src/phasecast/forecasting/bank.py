@@ -18,7 +18,7 @@ import numpy as np
 
 from phasecast.core.errors import BadInput
 from phasecast.core.policy import Policy, rule
-from phasecast.forecasting.settings import Settings
+from phasecast.forecasting.settings import Settings, TableSize
 from phasecast.grokking.analysis.curves import POLICY as GROKKING
 from phasecast.grokking.analysis.curves import first_step_at
 from phasecast.grokking.tasks import MODULAR
@@ -203,28 +203,31 @@ class Bank:
         if not settings.full_batch and not any(one.batch == settings.batch for one in known):
             yield f"minibatches of {settings.batch} are not in the bank (full batch); add finished runs of yours"
 
+    def table_problems(self, table: TableSize | Settings) -> list[str]:
+        """Why a modulus or a number of rows is outside what the bank has seen."""
+        return [*self._outside("the modulus p", POLICY.slack, table.p, "p"), *self._too_sparse(table)]
+
     def _outside_ranges(self, settings: Settings) -> Iterator[str]:
         if settings.task not in MODULAR:
             return
-        for label, slack, value, values in (
-            ("the modulus p", POLICY.slack, settings.p, [run.settings.p for run in self.runs]),
-            ("the learning rate", POLICY.rounding, settings.lr, [run.settings.lr for run in self.runs]),
-            ("the weight decay", POLICY.rounding, settings.weight_decay, [run.settings.weight_decay for run in self]),
-            (
-                "width/p",
-                POLICY.slack,
-                settings.width / settings.p,
-                [run.settings.width / run.settings.p for run in self.runs],
-            ),
-        ):
-            low, high = min(values), max(values)
-            if not low / slack <= value <= high * slack:
-                yield f"{label} is {value:.4g}, the bank has {low:.4g} to {high:.4g}; add finished runs of yours"
+        yield from self._outside("the modulus p", POLICY.slack, settings.p, "p")
+        yield from self._outside("the learning rate", POLICY.rounding, settings.lr, "lr")
+        yield from self._outside("the weight decay", POLICY.rounding, settings.weight_decay, "weight_decay")
+        yield from self._outside("width/p", POLICY.slack, settings.width_per_class, "width_per_class")
+        yield from self._too_sparse(settings)
+
+    def _outside(self, label: str, slack: float, value: float, name: str) -> Iterator[str]:
+        values = [getattr(run.settings, name) for run in self.runs]
+        low, high = min(values), max(values)
+        if not low / slack <= value <= high * slack:
+            yield f"{label} is {value:.4g}, the bank has {low:.4g} to {high:.4g}; add finished runs of yours"
+
+    def _too_sparse(self, table: TableSize | Settings) -> Iterator[str]:
         lowest = min(run.settings.ratio for run in self.runs)
-        if settings.ratio < lowest / POLICY.rounding:
+        if table.ratio < lowest / POLICY.rounding:
             yield (
-                f"N/(p ln p) = {settings.ratio:.2f} is below the bank's lowest, {lowest:.2f}; "
-                f"train on at least {int(lowest * settings.n / settings.ratio) + 1} pairs"
+                f"N/(p ln p) = {table.ratio:.2f} is below the bank's lowest, {lowest:.2f}; "
+                f"train on at least {int(lowest * table.n / table.ratio) + 1} pairs"
             )
 
     def save(self, path: str | Path) -> None:

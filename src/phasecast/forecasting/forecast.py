@@ -23,7 +23,7 @@ from phasecast.forecasting.log import TrainingLog, read_log
 from phasecast.forecasting.lone_log import LineForecast
 from phasecast.forecasting.model import BankForecast, forecast_before_start, forecast_with_bank, law_of
 from phasecast.forecasting.result import Forecast
-from phasecast.forecasting.settings import Settings
+from phasecast.forecasting.settings import Settings, TableSize
 from phasecast.forecasting.signals import table_in_log
 from phasecast.grokking.tasks import MODULAR
 
@@ -62,11 +62,12 @@ def forecast(
     known = refusals.outcome_known(log) or refusals.not_memorised(log) or refusals.stuck_at_mirror(log, chosen)
     if known:
         return Forecast.refused(known, made_at=log.last, coverage=coverage)
-    line = _line(log, chosen, loss_at_50, coverage)
+    table = table_in_log(log) if chosen is None else None
+    line = _line(log, chosen or table, loss_at_50, coverage)
     bank = shipped_bank() if bank is None and chosen is not None else bank
     if bank is None:
         return _of_line(line, log, coverage)
-    problems = bank.range_problems(chosen) if chosen is not None else []
+    problems = bank.range_problems(chosen) if chosen else bank.table_problems(table) if table and len(bank) else []
     problems += bank.log_problems(log)
     problems += [reason for reason in [refusals.too_few_runs(len(bank)), refusals.other_rates(log, chosen)] if reason]
     if problems and chosen is not None and (made := _of_family(log, chosen, bank, line, coverage)) is not None:
@@ -158,10 +159,12 @@ def settings_of(settings: Settings | Mapping[str, str | int | float | None] | No
     return Settings(**settings)  # pyright: ignore[reportArgumentType] - Settings checks the types
 
 
-def _line(log: TrainingLog, settings: Settings | None, loss_at_50: float | None, coverage: float) -> LineForecast | str:
+def _line(
+    log: TrainingLog, table: Settings | TableSize | None, loss_at_50: float | None, coverage: float
+) -> LineForecast | str:
     """The forecast of the log alone, or why there is none."""
-    table = table_in_log(log) if settings is None else None
-    classes = settings.p if settings is not None and settings.task in MODULAR else table.p if table else None
+    modular = isinstance(table, TableSize) or (table is not None and table.task in MODULAR)
+    classes = table.p if table is not None and modular else None
     target = lone_log.loss_target(log, classes, loss_at_50)
     if isinstance(target, str):
         return target

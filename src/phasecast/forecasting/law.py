@@ -15,8 +15,7 @@ import numpy as np
 from phasecast.core.policy import Policy, rule
 from phasecast.forecasting.bank import Bank, BankRun
 from phasecast.forecasting.clock import inverse_log_adam_clock, log_adam_clock
-from phasecast.forecasting.settings import Settings
-from phasecast.forecasting.signals import TableSize
+from phasecast.forecasting.settings import Settings, TableSize
 from phasecast.forecasting.survival import Logistic, fit_logistic
 
 MIDDLE_RATIO, MIDDLE_P = 3.0, 20.0  # where the polynomials are centred: the middle of the shipped bank

@@ -22,8 +22,8 @@ from phasecast.forecasting.bank import POLICY as BANK
 from phasecast.forecasting.bank import Bank, BankRun, LoggedCurves, stride_of
 from phasecast.forecasting.law import ClockLaw, law_terms
 from phasecast.forecasting.regression import Correction, fit_correction
-from phasecast.forecasting.settings import Settings
-from phasecast.forecasting.signals import NAMES, Signals, TableSize, read_signals, table_in_log
+from phasecast.forecasting.settings import Settings, TableSize
+from phasecast.forecasting.signals import NAMES, Signals, read_signals, table_in_log
 from phasecast.forecasting.survival import Logistic, censored_quantile, fit_logistic
 
 

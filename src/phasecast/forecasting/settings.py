@@ -65,5 +65,23 @@ class Settings:
         return self.n / (self.p * math.log(self.p))
 
     @property
+    def width_per_class(self) -> float:
+        """Hidden units per class."""
+        return self.width / self.p
+
+    @property
     def full_batch(self) -> bool:
         return self.batch is None or self.batch == self.n
+
+
+@dataclass(frozen=True)
+class TableSize:
+    """Modulus and training rows of a rule modulo p."""
+
+    p: int
+    n: int
+
+    @property
+    def ratio(self) -> float:
+        """N/(p ln p)."""
+        return self.n / (self.p * math.log(self.p))

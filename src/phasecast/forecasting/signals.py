@@ -14,6 +14,7 @@ import numpy as np
 
 from phasecast.core.policy import Policy, rule
 from phasecast.forecasting.bank import LoggedCurves
+from phasecast.forecasting.settings import TableSize
 from phasecast.grokking.analysis.curves import POLICY as GROKKING
 from phasecast.grokking.analysis.curves import first_step_at
 
@@ -59,19 +60,6 @@ class Signals:
 
     def __getitem__(self, name: str) -> float:
         return float(self.values[NAMES.index(name)])
-
-
-@dataclass(frozen=True)
-class TableSize:
-    """Modulus and training rows of a rule modulo p."""
-
-    p: int
-    n: int
-
-    @property
-    def ratio(self) -> float:
-        """N/(p ln p)."""
-        return self.n / (self.p * math.log(self.p))
 
 
 def table_in_log(log: LoggedCurves) -> TableSize | None:

@@ -27,6 +27,7 @@ from phasecast.online.linear import (
     stability_limit,
 )
 from phasecast.online.order_parameters import OrderParameters, draw_weights, moment_variance
+from phasecast.online.own_data.committee import Committee, committee_curve_of
 from phasecast.online.own_data.labelled import LabelledCurve, curve_of
 from phasecast.online.own_data.loading import load_data, load_labelled
 from phasecast.online.plateau import (
@@ -43,6 +44,7 @@ from phasecast.online.sgd import simulate, simulate_data
 from phasecast.online.spectrum import ExponentFit, Spectrum
 
 __all__ = [
+    "Committee",
     "Curve",
     "CurveForecast",
     "ExponentFit",
@@ -53,6 +55,7 @@ __all__ = [
     "Spectrum",
     "asymptotic_curve",
     "asymptotic_rates",
+    "committee_curve_of",
     "curve",
     "curve_of",
     "decay_rates",

@@ -91,6 +91,7 @@ class TeacherCoordinates(NamedTuple):
     T1: Array  # (M, M)
     eigenvalues: Array  # (L,)
     weights: Array  # (L,)
+    noise: Array | None = None  # variance that is added to the teacher's output, without this if there is none
 
 
 class Solution(NamedTuple):
@@ -130,13 +131,19 @@ class Solver(NamedTuple):
     step: float | None
 
 
-def couplings(R1: Array, Q1: Array, T1: Array, activation: Activation, order: int) -> Couplings:
-    """How the first moments drive every mode."""
+def couplings(
+    R1: Array, Q1: Array, T1: Array, activation: Activation, order: int, noise: Array | None = None
+) -> Couplings:
+    """How the first moments drive every mode.
+
+    Noise of variance σ² on the teacher's output adds Mσ²⟨g'(x_i)g'(x_j)⟩ to S, and nothing to first order.
+    """
     xp = R1.__array_namespace__()
     students, teachers = R1.shape
     ratio = teachers / students
     if activation == "linear":
         S = xp.sum(T1) - 2 * ratio * xp.sum(R1) + ratio**2 * xp.sum(Q1)
+        S = S if noise is None else S + teachers * noise
         A, G = xp.ones((students, teachers), R1.dtype), -ratio * xp.ones((students, students), R1.dtype)
         return Couplings(A, G, S * xp.ones((students, students), R1.dtype) if order == 2 else None)
     q, t = 1 + xp.diagonal(Q1), 1 + xp.diagonal(T1)
@@ -147,7 +154,8 @@ def couplings(R1: Array, Q1: Array, T1: Array, activation: Activation, order: in
         return Couplings(A, G, None)
     C = xp.block([[Q1, R1], [R1.T, T1]])
     coefficients = xp.concatenate([xp.full(students, -ratio), xp.ones(teachers)]).astype(R1.dtype)
-    return Couplings(A, G, i4_contraction(C, coefficients, students))
+    S = i4_contraction(C, coefficients, students)
+    return Couplings(A, G, S if noise is None else S + students * noise * g)  # ⟨g'g'⟩ = g K/M
 
 
 def generalisation_error(R1: Array, Q1: Array, T1: Array, activation: Activation = "erf") -> Array:
@@ -193,7 +201,7 @@ def weight_rates(
     Put together that is :func:`overlap_rates`, but an error δ of J moves ε by δ² only where learning is nearly perfect.
     """
     R1, Q1 = first_moments(J, C, fixed)
-    A, G, S = couplings(R1, Q1, fixed.T1, activation, order)
+    A, G, S = couplings(R1, Q1, fixed.T1, activation, order, fixed.noise)
     rate = lr / J.shape[0]
     dJ = rate * fixed.coordinate_values * (A @ fixed.B + G @ J)
     if S is None or C is None:
@@ -282,11 +290,37 @@ def solve_many(
     return curves
 
 
+def solve_with_noise(
+    states: Sequence[OrderParameters],
+    spectrum: Spectrum,
+    lr: float,
+    alphas: ArrayLike,
+    noise: Sequence[float],
+    activation: Activation = "erf",
+) -> list[Curve]:
+    """:func:`solve_many` to second order for labels with independent noise of these variances, one per state.
+
+    ε stays the error against the teacher, without the noise.
+    """
+    rates, noises = np.full(len(states), float(lr)), np.asarray(noise, dtype=float)
+    solver, spectra = Solver(activation, 2, RTOL, None), [spectrum] * len(states)
+    _check(list(states), spectra, rates, solver)
+    if noises.shape != rates.shape or not (np.isfinite(noises).all() and (noises >= 0).all()):
+        raise BadInput(f"the noise is {noises.tolist()}", "give one variance ≥ 0 per state")
+    return _solved(list(states), spectra, rates, check_alphas(alphas), solver, noises)
+
+
 def _solved(
-    states: list[OrderParameters], spectra: list[Spectrum], rates: np.ndarray, grid: np.ndarray, solver: Solver
+    states: list[OrderParameters],
+    spectra: list[Spectrum],
+    rates: np.ndarray,
+    grid: np.ndarray,
+    solver: Solver,
+    noises: np.ndarray | None = None,
 ) -> list[Curve]:
     """One curve per state, to the order of the solver."""
     J, fixed = _coordinates(states, spectra)
+    fixed = fixed._replace(noise=noises)
     students = states[0].shape[1]
     scale = POLICY.absolute_tolerance * min(1.0, float(np.sqrt(np.mean(J**2))) or 1.0)
     atol = solver.rtol * scale

@@ -14,9 +14,22 @@ from phasecast.studies.arena import (
     thresholds,
     transitions,
 )
+from phasecast.studies.arena.dates import escape_dates, grokking_dates
 from phasecast.studies.arena.family import Family
 
-MODULES = (exact, criteria, transitions, learning, thresholds, llc, networks, posteriors, calibration)
+MODULES = (
+    exact,
+    criteria,
+    transitions,
+    learning,
+    thresholds,
+    escape_dates,
+    grokking_dates,
+    llc,
+    networks,
+    posteriors,
+    calibration,
+)
 FAMILIES: dict[str, Family] = {family.name: family for module in MODULES for family in module.FAMILIES}
 
 

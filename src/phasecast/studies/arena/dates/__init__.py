@@ -1,0 +1,1 @@
+"""Do forecasts hold? Random trainings, forecast on the way, and when it happened."""
