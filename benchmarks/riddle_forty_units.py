@@ -39,7 +39,8 @@ import numpy as np
 from phasecast.core.statistics import standard_error
 from phasecast.online import OrderParameters, Spectrum, asymptotic_curve, asymptotic_rates, scaling_exponent, solve
 from phasecast.online.curve_parts import POLICY
-from phasecast.online.dynamics import first_order_flow, generalisation_error
+from phasecast.online.dynamics import generalisation_error
+from phasecast.online.first_order_flow import first_order_flow
 from phasecast.online.numerics.stabilised import follow
 
 UNITS, MODES, RATE, SIGMA = 40, 512, 0.01, 1e-6

@@ -31,7 +31,5 @@ def test_the_goals_are_met(house, places):
 
 def test_a_full_folder_and_a_constant_without_a_reason_are_seen(house, places):
     crowded = places | {"folders": ["core: 15"], "constants": ["core/errors.py:3 LARGE"]}
-    assert [row.label for row in house.counts(crowded) if not row.met] == [
-        "modules in the fullest folder",
-        "decision constants without a reason",
-    ]
+    missed = {row.label for row in house.counts(crowded) if not row.met}
+    assert missed >= {"modules in the fullest folder", "decision constants without a reason"}

@@ -152,7 +152,8 @@ def test_rates_that_are_not_real_are_refused_or_followed_with_short_steps_never_
 def test_the_equations_of_learning_are_followed_as_by_the_explicit_solver():
     from phasecast.online import OrderParameters, Spectrum
     from phasecast.online import solve as solve_equations
-    from phasecast.online.dynamics import first_order_flow, generalisation_error
+    from phasecast.online.dynamics import generalisation_error
+    from phasecast.online.first_order_flow import first_order_flow
 
     spectrum, alphas = Spectrum.power_law(16, 1.0), np.array([30.0, 300.0, 3000.0])
     start = OrderParameters.draw(3, 3, spectrum, inputs=16, sigma=0.01, seed=5)

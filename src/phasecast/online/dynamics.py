@@ -106,22 +106,6 @@ class Solution(NamedTuple):
     success: Array
 
 
-class Flow(NamedTuple):
-    """The first-order equations of one start as they are: dJ/dα = slope(J), in NumPy, for integrators of one's own."""
-
-    J: np.ndarray  # (K, n): the weights at α = 0
-    fixed: TeacherCoordinates
-    lr: float
-
-    def slope(self, J: np.ndarray) -> np.ndarray:
-        return np.asarray(weight_rates(J, None, self.fixed, self.lr, "erf", 1)[0])
-
-    def moments(self, J: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """R^(1), Q^(1) and T^(1)."""
-        R1, Q1 = first_moments(J, None, self.fixed)
-        return np.asarray(R1), np.asarray(Q1), np.asarray(self.fixed.T1)
-
-
 class Solver(NamedTuple):
     """How to integrate: the activation, the order in η, the tolerance, and a fixed step if there is one."""
 
@@ -219,12 +203,6 @@ def first_moments(J: Array, C: Array | None, fixed: TeacherCoordinates) -> tuple
     return scaled @ fixed.B.T, Q1
 
 
-def first_order_flow(order_parameters: OrderParameters, spectrum: Spectrum, lr: float) -> Flow:
-    """What :func:`solve` integrates to first order in η, for erf units."""
-    J, fixed = _coordinates([order_parameters], [spectrum])
-    return Flow(J[0], TeacherCoordinates(*(np.asarray(part)[0] for part in fixed)), lr)
-
-
 def solve(
     order_parameters: OrderParameters,
     spectrum: Spectrum,
@@ -319,7 +297,7 @@ def _solved(
     noises: np.ndarray | None = None,
 ) -> list[Curve]:
     """One curve per state, to the order of the solver."""
-    J, fixed = _coordinates(states, spectra)
+    J, fixed = weight_coordinates(states, spectra)
     fixed = fixed._replace(noise=noises)
     students = states[0].shape[1]
     scale = POLICY.absolute_tolerance * min(1.0, float(np.sqrt(np.mean(J**2))) or 1.0)
@@ -432,7 +410,7 @@ def _compiled(
     return integrate(equations.slope, equations.observe, start, grid, control)
 
 
-def _coordinates(states: list[OrderParameters], spectra: list[Spectrum]) -> tuple[np.ndarray, TeacherCoordinates]:
+def weight_coordinates(states: list[OrderParameters], spectra: list[Spectrum]) -> tuple[np.ndarray, TeacherCoordinates]:
     """Weights with the overlaps of all states, padded to one rank: J of shape (states, K, L·rank); and the constants.
 
     At most K + M coordinates per mode are needed, fewer if a mode has fewer inputs.
