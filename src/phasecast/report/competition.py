@@ -22,6 +22,7 @@ def competing_basins(a: Basin, b: Basin, names: tuple[str, str] = ("a", "b")) ->
     The scale is linear within one unit of zero and logarithmic beyond; one unit is a factor e in posterior odds.
 
     >>> from phasecast.coefficients import deep_linear
+    >>> from phasecast.coefficients.free_energy import Basin
     >>> figure = competing_basins(Basin(0.01, deep_linear((5, 1, 5), 1)), Basin(0.0, deep_linear((5, 5, 5), 4)))
     >>> figure.axes[0].get_xlabel()
     'samples n'

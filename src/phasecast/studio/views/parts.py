@@ -145,7 +145,7 @@ def svg(picture: str, caption: str = "") -> None:
 
 def whole_table(rows: Sequence[Mapping[str, str]], meanings: Mapping[str, str] | None = None) -> None:
     """A table whose words break into lines, so that it fits a narrow screen; its empty columns are left out."""
-    names = [name for name in rows[0] if any(row[name] for row in rows)]
+    names = [name for name in (rows[0] if rows else ()) if any(row[name] for row in rows)]
     head = "".join(f'<th title="{for_html((meanings or {}).get(name, ""))}">{for_html(name)}</th>' for name in names)
     body = "".join(f"<tr>{''.join(f'<td>{_cell(row[name])}</td>' for name in names)}</tr>" for row in rows)
     st.html(f'<div class="pc-scroll"><table class="pc-table"><tr>{head}</tr>{body}</table></div>')
