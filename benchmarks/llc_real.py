@@ -6,7 +6,7 @@ python benchmarks/llc_real.py coverage [MODEL] 40 calls beside long-run referenc
 python benchmarks/llc_real.py trajectory       20 checkpoints of the transformer, killed once and resumed
 python benchmarks/llc_real.py block            a block of known λ̂ beside a transformer, on minibatches, 5 seeds
 python benchmarks/llc_real.py parts            every layer and attention head of the transformer
-python benchmarks/llc_real.py radius           how the order of checkpoints depends on γ, which set the default radius
+python benchmarks/llc_real.py radius [MODEL]   how the order of checkpoints depends on γ, which set the default radius
 
 Each ends with lines that say "pass" or "FAIL" for a bound written before running, and with status 1 if one failed.
 ``--quick`` runs the same on smaller models with shorter limits: whether it runs, not whether it passes.
@@ -337,7 +337,7 @@ def parts(quick: bool) -> None:
     verdict(not refused, f"parts: {len(refused)} of {len(components)} refused (bound 0), {seconds:.0f} s")
 
 
-def radius(quick: bool) -> None:
+def radius(quick: bool, *names: str) -> None:
     """Whether the order of checkpoints by λ̂ survives a change of γ by three, at several radii of the neighbourhood.
 
     Criterion, written before running: at the default radius no pair of checkpoints that is apart by two errors changes
@@ -351,7 +351,7 @@ def radius(quick: bool) -> None:
         f"{'model':18s} {'radius':>6s} {'γ':>8s} {'pairs apart':>11s} {'changed':>8s} {'refused':>8s} {'reached':>8s}"
     )
     models = [("mlp", 0), ("mlp", 1), ("quadratic", 0), ("quadratic", 1), ("cnn", 0), ("small_transformer", 0)]
-    for name, seed in models[: 1 if quick else len(models)]:
+    for name, seed in [one for one in models if not names or one[0] in names][: 1 if quick else None]:
         trained = getattr(real_models, name)(seed)
         steps = sorted(trained.checkpoints)[2 :: 16 if quick else 5]
         checkpoints = {step: trained.checkpoints[step] for step in steps}
@@ -369,7 +369,7 @@ def radius(quick: bool) -> None:
                 **options,
             )
 
-        for share in (0.1, 0.3, 1.0):
+        for share in (0.3, 0.1, 1.0):
             middle = along(radius=share)
             gamma = middle.results[0].gamma
             others = [along(gamma=3 * gamma), along(gamma=gamma / 3)]
@@ -401,8 +401,8 @@ if __name__ == "__main__":
     match [word for word in sys.argv[1:] if word != "--quick"]:
         case ["call", name, options, seeds]:
             print(json.dumps(one_call(name, json.loads(options), int(seeds), short)))
-        case ["coverage", *names]:
-            coverage(short, *names)
+        case ["coverage" | "radius" as mode, *names]:
+            {"coverage": coverage, "radius": radius}[mode](short, *names)
         case [mode] if mode in MODES:
             MODES[mode](short)
         case []:
