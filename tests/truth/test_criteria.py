@@ -10,6 +10,7 @@ import pytest
 from phasecast.core.errors import BadInput
 from phasecast.core.results import Result, Status
 from phasecast.posterior.scores.criteria import criteria, from_arviz, new_data_losses
+from phasecast.posterior.scores.leaving_out import left_out
 
 bare = pytest.mark.bare
 
@@ -146,16 +147,70 @@ def test_few_draws_are_refused_and_heavy_tails_warned_of():
 
 
 @bare
-def test_waic_and_loo_have_a_status_each():
-    """One outlier ten standard deviations away: its log-likelihood varies by one, its weights are log-normal."""
+def test_waic_of_a_large_variance_is_believed_where_it_is_that_of_leaving_out():
+    """One outlier ten standard deviations away: ℓ is normal, so that WAIC leaves out nothing, whatever its variance."""
     w = np.random.default_rng(3).normal(scale=0.1, size=4000)
     outlier = criteria(normal_log_likelihood(np.array([0.0, 0.5, 10.0]), w))
-    assert (outlier.waic_status, outlier.loo_status, outlier.status) == (Status.WARNING, Status.OK, Status.WARNING)
-    assert "WAIC is unreliable" in outlier.waic_reasons[0]
-    assert outlier.loo_reasons == ()
-    assert (outlier.plain()["waic_status"], outlier.plain()["loo_status"]) == ("warning", "ok")
+    assert outlier.status is Status.OK
+    assert outlier.waic == pytest.approx(outlier.psis_loo, abs=0.1 * outlier.error)
     few = criteria(normal_log_likelihood(np.array([0.0, 0.5]), w[:20]))
     assert few.waic_status is few.loo_status is Status.REFUSED
+
+
+@bare
+def test_waic_is_not_believed_where_leaving_out_differs():
+    """ℓ = c − Σ w² over five normals of variance v: LOO is −c − 5/2 log(1 − 2v); WAIC stops at the second cumulant."""
+    v, rng = 0.2, np.random.default_rng(3)
+    squares = (v * rng.normal(size=(4000, 40, 5)) ** 2).sum(axis=2)
+    constants = 0.1 * rng.normal(size=40)
+    skewed = criteria(constants - squares)
+    assert (skewed.waic_status, skewed.loo_status, skewed.status) == (Status.WARNING, Status.OK, Status.WARNING)
+    assert "WAIC is unreliable" in skewed.waic_reasons[0]
+    assert skewed.loo_reasons == ()
+    assert (skewed.plain()["waic_status"], skewed.plain()["loo_status"]) == ("warning", "ok")
+    exact = -constants.mean() - 5 / 2 * np.log(1 - 2 * v)
+    assert abs(skewed.psis_loo - exact) < 2 * skewed.loo_draw_error
+    assert exact - skewed.waic > 4 * skewed.loo_draw_error
+
+
+def losses_of_pareto_weights(k, draws, repeats):
+    """Distances of LOO from log E r, r = u^{−k}, in our errors over draws, and in those of a mean with a variance."""
+    ours, textbook = [], []
+    for repeat in range(repeats):
+        r = np.random.default_rng([repeat, draws]).random((draws, 1)) ** -k
+        even = np.full(draws, -np.log(draws))
+        left = left_out(-np.log(r), 1.0, even, 1.0, fewest_draws=25, infinite=0.5)
+        gap = left.losses[0] + np.log(1 - k)
+        ours.append(gap / left.error)
+        textbook.append(gap / (r.std() / r.mean() / draws**0.5))
+    return np.abs(ours), np.abs(textbook)
+
+
+@bare
+@pytest.mark.parametrize(("k", "repeats"), [(0.2, 300), (0.4, 300), (0.6, 300)])
+def test_the_error_over_draws_holds_for_tails_of_known_shape(k, repeats):
+    ours, _ = losses_of_pareto_weights(k, 1000, repeats)
+    assert np.mean(ours < 2) > 0.95 - 3 * (0.95 * 0.05 / repeats) ** 0.5
+
+
+@bare
+def test_the_textbook_error_of_a_mean_does_not_hold_for_heavy_tails():
+    _, textbook = losses_of_pareto_weights(0.6, 1000, 300)
+    assert np.mean(textbook < 2) < 0.95 - 3 * (0.95 * 0.05 / 300) ** 0.5
+
+
+@bare
+def test_the_error_over_draws_is_that_of_a_chain():
+    """An autoregressive chain with τ = (1 + ρ)/(1 − ρ) has √τ times the error of as many independent draws."""
+    rho, rng = 0.8, np.random.default_rng(5)
+    noise = rng.normal(size=(16000, 20)) * (1 - rho**2) ** 0.5
+    chain = np.zeros_like(noise)
+    for t in range(1, len(noise)):
+        chain[t] = rho * chain[t - 1] + noise[t]
+    slow, fast = criteria(0.1 * chain).loo_draw_error, criteria(0.1 * rng.permuted(chain, axis=0)).loo_draw_error
+    # each of the two is uncertain by 1/√30
+    assert slow / fast == pytest.approx(((1 + rho) / (1 - rho)) ** 0.5, rel=3 * (2 / 30) ** 0.5)
+    assert np.isnan(criteria(0.1 * chain[:500], log_weights=np.linspace(0, 1, 500)).loo_draw_error)
 
 
 @bare

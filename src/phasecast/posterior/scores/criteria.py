@@ -23,6 +23,7 @@ from phasecast.core.errors import BadInput
 from phasecast.core.policy import Policy, rule
 from phasecast.core.results import Result, Status, show
 from phasecast.core.types import Array
+from phasecast.posterior.scores.leaving_out import LeftOut, left_out
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -41,8 +42,16 @@ class CriteriaPolicy(Policy):
     largest_pareto_k: float = rule(0.7, "above min(1 − 1/log₁₀ S, 0.7) PSIS is unreliable (Vehtari et al. 2024)")
     finite_variance: float = rule(
         0.5,
-        "above, importance weights have no finite variance (Vehtari et al. 2024): the mean converges slower than 1/√S "
-        "and is biased; chosen after the arena found LOO wrong by up to 19 errors over draws for k between 0.5 and 0.7",
+        "above, importance weights have no finite variance (Vehtari et al. 2024): the mean converges slower than 1/√S, "
+        "and what the draws do not show of the tail is counted as error",
+    )
+    largest_gap: float = rule(
+        0.1,
+        "between WAIC and PSIS-LOO where a variance is too large, in standard errors of WAIC; as a bias it adds 1% to "
+        "the squared error",
+    )
+    largest_draw_error: float = rule(
+        0.5, "of LOO over draws, in standard errors over observations; adds an eighth to the error of both together"
     )
 
 
@@ -65,8 +74,9 @@ class Criteria(Result):
     """Losses of a posterior, in nats per observation; ``functional_variance`` is summed over observations.
 
     ``pointwise_waic``, ``pointwise_loo`` and ``pointwise_psis`` have shape (observation,), with the criterion as their
-    mean; ``pareto_k`` is the tail index of the importance weights of each left-out observation. WAIC and LOO fail for
-    different reasons: ``waic_status`` and ``loo_status`` judge them one by one, ``status`` is the worse of the two.
+    mean; ``pareto_k`` is the tail index of the importance weights of each left-out observation. ``loo_draw_error`` is
+    the standard error of ``psis_loo`` over draws; NaN for weighted draws. WAIC and LOO fail for different reasons:
+    ``waic_status`` and ``loo_status`` judge them one by one, ``status`` is the worse of the two.
     """
 
     bayes_training_loss: float
@@ -86,6 +96,7 @@ class Criteria(Result):
     policy: dict[str, Any] = field(default_factory=dict)
     waic_reasons: tuple[str, ...] = ()
     loo_reasons: tuple[str, ...] = ()
+    loo_draw_error: float = float("nan")
 
     @property
     def waic_status(self) -> Status:
@@ -119,7 +130,10 @@ class Criteria(Result):
         numbers = {name: codec.plain(getattr(self, name)) for name in names}
         more = {"beta": self.beta, "draws": self.draws, "observations": self.observations}
         largest = float(np.max(self.pareto_k)) if self.pareto_k.size else np.nan
-        diagnostics = {"largest_pareto_k": codec.plain(largest)}
+        diagnostics = {
+            "largest_pareto_k": codec.plain(largest),
+            "loo_draw_error": codec.plain(self.loo_draw_error),
+        }
         words = {
             "status": str(self.status),
             "reasons": list(self.reasons),
@@ -136,8 +150,10 @@ class Criteria(Result):
             ("WAIC", f"{show(self.waic, pointwise_error(self.pointwise_waic))} ({self.waic_status})"),
             ("LOO", f"{show(self.loo, pointwise_error(self.pointwise_loo))} ({self.loo_status})"),
             ("PSIS-LOO", f"{show(self.psis_loo, pointwise_error(self.pointwise_psis))} ({self.loo_status})"),
-            ("status", str(self.status)),
         ]
+        if np.isfinite(self.loo_draw_error):
+            rows.append(("error over draws", show(self.loo_draw_error)))
+        rows.append(("status", str(self.status)))
         return rows + [("reason", reason) for reason in self.reasons]
 
 
@@ -178,27 +194,31 @@ def criteria(
     mean = weights @ ll
     variance = weights @ (ll - mean) ** 2
     loo = log_sum(logw[:, None] - beta * ll) - log_sum(logw[:, None] + (1 - beta) * ll)
-    psis, pareto_k = _psis(ll, beta, logw, relative_efficiency, policy.fewest_draws)
-    status, waic_reasons, loo_reasons = _judged(draws, variance, pareto_k, policy)
+    without = left_out(
+        ll, beta, logw, relative_efficiency, fewest_draws=policy.fewest_draws, infinite=policy.finite_variance
+    )
     waic = bayes + beta * variance
+    waic_reasons, loo_reasons = _doubts(waic, variance, without, draws, policy)
+    few = draws < policy.fewest_draws
     return Criteria(
         bayes_training_loss=float(bayes.mean()),
         gibbs_training_loss=float(-mean.mean()),
         functional_variance=float(variance.sum()),
         waic=float(waic.mean()),
         loo=float(loo.mean()),
-        psis_loo=float(psis.mean()),
+        psis_loo=float(without.losses.mean()),
         beta=float(beta),
         draws=draws,
-        status=status,
+        status=Status.REFUSED if few else Status.WARNING if waic_reasons or loo_reasons else Status.OK,
         reasons=tuple(dict.fromkeys((*loo_reasons, *waic_reasons))),
         pointwise_waic=waic,
         pointwise_loo=loo,
-        pointwise_psis=psis,
-        pareto_k=pareto_k,
+        pointwise_psis=without.losses,
+        pareto_k=without.pareto_k,
         policy=policy.plain(),
         waic_reasons=waic_reasons,
         loo_reasons=loo_reasons,
+        loo_draw_error=without.error,
     )
 
 
@@ -259,70 +279,42 @@ def _checked(
     return ll[weighted], logw[weighted] - log_sum(logw[weighted])
 
 
-def _psis(
-    ll: np.ndarray, beta: float, logw: np.ndarray, relative_efficiency: float, fewest_draws: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Left-out losses with the tail of the weights smoothed, and the shape k of that tail."""
-    if len(ll) < fewest_draws:
-        return np.full(ll.shape[1], np.nan), np.full(ll.shape[1], np.nan)
-    efficiency = _rounded_up(len(ll), relative_efficiency)
-    raw = logw[:, None] - beta * ll
-    pairs = [_smoothed(column, efficiency) for column in raw.T]
-    smooth = np.stack([weights for weights, _ in pairs])
-    return -log_sum(smooth + ll.T, axis=1), np.array([shape for _, shape in pairs])
-
-
-def _smoothed(raw: np.ndarray, efficiency: float) -> tuple[np.ndarray, float]:
-    """Normalised log weights with a smooth tail, and its shape k; unchanged if the tail is one repeated draw."""
-    from arviz_stats.base.array import BaseArray
-
-    try:  # arviz-stats takes the log-likelihood and smooths its negative
-        smooth, shape = BaseArray().psislw(-raw, r_eff=efficiency)  # pyright: ignore[reportArgumentType]
-    except ValueError:
-        smooth, shape = raw, np.inf if np.ptp(raw) > 0 else 0.0
-    return smooth - log_sum(smooth), float(shape)
-
-
-def _rounded_up(draws: int, relative_efficiency: float) -> float:
-    """The efficiency with which arviz-stats smooths ⌈3√(S/r)⌉ draws, as ArviZ 0.23 and the R package loo do.
-
-    By itself it rounds down, which moves LOO by 10⁻⁵; up to S r = 225 the tail is S/5 in all of them.
-    """
-    if draws * relative_efficiency <= 225:
-        return relative_efficiency
-    tail = np.ceil(3 * (draws / relative_efficiency) ** 0.5)
-    return float(9 * draws / (tail + 0.5) ** 2)
-
-
-def _judged(
-    draws: int, variance: np.ndarray, pareto_k: np.ndarray, policy: CriteriaPolicy
-) -> tuple[Status, tuple[str, ...], tuple[str, ...]]:
-    """The status of both together, and the reasons against WAIC and against LOO."""
+def _doubts(
+    waic: np.ndarray, variance: np.ndarray, without: LeftOut, draws: int, policy: CriteriaPolicy
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The reasons against WAIC and against LOO, from WAIC and variance of every observation."""
     if draws < policy.fewest_draws:
         few = (f"{draws} draws are too few to leave an observation out: use at least {policy.fewest_draws}",)
-        return Status.REFUSED, few, few
+        return few, few
     against_waic, against_loo = [], []
+    count, spread = len(waic), pointwise_error(without.losses)
     good = min(1 - 1 / np.log10(draws), policy.largest_pareto_k)
-    heavy = int(np.sum(~(pareto_k <= good)))
+    heavy = int(np.sum(~(without.pareto_k <= good)))
+    slow = int(np.sum(without.pareto_k > policy.finite_variance))
     if heavy:
         against_loo.append(
-            f"LOO of {heavy} of {len(pareto_k)} observations depends on few draws (Pareto k > {good:.2f}): fit without "
+            f"LOO of {heavy} of {count} observations depends on few draws (Pareto k > {good:.2f}): fit without "
             "them, or use more draws"
         )
-    slow = int(np.sum(pareto_k > policy.finite_variance)) - heavy
-    if slow > 0:
+    elif slow and np.isnan(without.error):
         against_loo.append(
-            f"LOO of {slow} of {len(pareto_k)} observations converges slowly (Pareto k > {policy.finite_variance}) and "
-            "is biased by more than its error over draws: use more draws"
+            f"LOO of {slow} of {count} observations converges slowly (Pareto k > {policy.finite_variance}), and with "
+            "weights its error over draws is unknown: give equally weighted draws"
+        )
+    elif without.error > policy.largest_draw_error * spread:
+        against_loo.append(
+            f"the error of LOO over draws, {without.error:.2g}, is large beside that over observations, {spread:.2g}: "
+            "use more draws"
         )
     wide = int(np.sum(variance > policy.largest_variance))
-    if wide:
+    gap = abs(float(np.mean(waic - without.losses)))
+    if wide and (heavy or gap > policy.largest_gap * pointwise_error(waic)):
+        doubt = "PSIS-LOO cannot check it: fit without them" if heavy else f"PSIS-LOO differs by {gap:.2g}: use that"
         against_waic.append(
-            f"the log-likelihood of {wide} of {len(variance)} observations has a variance above "
-            f"{policy.largest_variance}: WAIC is unreliable there, use PSIS-LOO"
+            f"WAIC is unreliable: the log-likelihood of {wide} of {count} observations has a variance above "
+            f"{policy.largest_variance}, and {doubt}"
         )
-    status = Status.WARNING if against_waic or against_loo else Status.OK
-    return status, tuple(against_waic), tuple(against_loo)
+    return tuple(against_waic), tuple(against_loo)
 
 
 def _group(data: InferenceData, name: str) -> xr.Dataset | None:
