@@ -9,7 +9,13 @@ import pytest
 
 from phasecast.core.errors import BadInput
 from phasecast.core.results import Result, Status
-from phasecast.posterior.scores.criteria import criteria, from_arviz, new_data_losses
+from phasecast.posterior.scores.criteria import (
+    criteria,
+    from_arviz,
+    new_data_losses,
+    pointwise_error,
+    skewed_error,
+)
 from phasecast.posterior.scores.leaving_out import left_out
 
 bare = pytest.mark.bare
@@ -57,7 +63,7 @@ def test_waic_and_psis_loo_are_arviz(chains, scale):
     n = len(x)
     assert found.waic * n == pytest.approx(waic.iloc[0], abs=1e-10 * n)
     assert found.functional_variance == pytest.approx(waic["p_waic"], abs=1e-10 * n)
-    assert found.error * n == pytest.approx(waic["se"], rel=1e-10)
+    assert pointwise_error(found.pointwise_waic) * n == pytest.approx(waic["se"], rel=1e-10)
     np.testing.assert_allclose(found.pointwise_psis, loo["loo_i"].values, atol=1e-6)
     np.testing.assert_allclose(found.pareto_k, loo["pareto_k"].values, atol=1e-6)
 
@@ -171,6 +177,35 @@ def test_waic_is_not_believed_where_leaving_out_differs():
     exact = -constants.mean() - 5 / 2 * np.log(1 - 2 * v)
     assert abs(skewed.psis_loo - exact) < 2 * skewed.loo_draw_error
     assert exact - skewed.waic > 4 * skewed.loo_draw_error
+
+
+def distances_of_left_out_losses(problems):
+    """The leave-one-out loss of linear regressions minus the expected loss, in our errors and in s/√n."""
+    ours, plain = [], []
+    for seed in range(problems):
+        rng = np.random.default_rng([seed, 17])
+        n, inputs = int(rng.integers(20, 120)), int(rng.integers(1, 9))
+        x, weights = rng.normal(size=(n, inputs)), rng.normal(size=inputs)
+        y = x @ weights + rng.normal(size=n)
+        covariance = np.linalg.inv(x.T @ x + np.eye(inputs))
+        mean = covariance @ x.T @ y
+        leverage = np.einsum("ij,jk,ik->i", x, covariance, x)
+        variance = 1 / (1 - leverage)  # of an observation that was left out
+        losses = ((y - x @ mean) * variance) ** 2 / variance / 2 + np.log(variance) / 2
+        new = rng.normal(size=(4000, inputs))
+        variance = 1 + np.einsum("ij,jk,ik->i", new, covariance, new)
+        truth = (1 + (new @ (weights - mean)) ** 2) / variance / 2 + np.log(variance) / 2
+        gap = losses.mean() - truth.mean()
+        ours.append(gap / skewed_error(losses, leverage.sum()))
+        plain.append(gap / pointwise_error(losses))
+    return np.abs(ours), np.abs(plain)
+
+
+@bare
+def test_two_errors_hold_the_loss_on_new_data_and_two_plain_ones_do_not():
+    ours, plain = distances_of_left_out_losses(1000)
+    chance = 3 * (0.95 * 0.05 / 1000) ** 0.5
+    assert np.mean(ours < 2) > 0.95 - chance > np.mean(plain < 2)
 
 
 def losses_of_pareto_weights(k, draws, repeats):

@@ -61,7 +61,7 @@ class Regression:
         draws = np.random.default_rng(seed).multivariate_normal(mean, covariance, size=self.draws)
         return -((y - draws @ x.T) ** 2) / 2 - math.log(2 * math.pi) / 2
 
-    def new_data(self, count: int = 200_000) -> tuple[float, float]:
+    def new_data(self, count: int = 50_000) -> tuple[float, float]:
         """The expected loss on new data and its error, from many inputs; exact given the input."""
         x, y, weights = self.data()
         mean, covariance = self.posterior(x, y)
@@ -94,7 +94,7 @@ def judge_left_out(problem: Regression, seed: int) -> Outcome:
 
 
 def judge_new_data(problem: Regression, seed: int) -> Outcome:
-    """WAIC with the error it reports, which is over observations."""
+    """WAIC with the error it reports, for the loss on new data."""
     from phasecast.posterior import criteria
 
     answer = criteria(problem.log_likelihood(seed))
@@ -104,6 +104,10 @@ def judge_new_data(problem: Regression, seed: int) -> Outcome:
 
 
 FAMILIES = (
-    Family("criteria-loo", "posterior.criteria, PSIS-LOO", "leaving out one by one", regression, judge_left_out, 24, 4),
-    Family("criteria-waic", "posterior.criteria, WAIC", "expected loss on new data", regression, judge_new_data, 24, 4),
+    Family(
+        "criteria-loo", "posterior.criteria, PSIS-LOO", "leaving out one by one", regression, judge_left_out, 200, 8
+    ),
+    Family(
+        "criteria-waic", "posterior.criteria, WAIC", "expected loss on new data", regression, judge_new_data, 200, 8
+    ),
 )
