@@ -129,8 +129,9 @@ def escape(rng: np.random.Generator) -> Escape:
     return Escape(teachers, modes, log_uniform(rng, 0.2, 1), log_uniform(rng, 0.02, 0.3), int(rng.integers(2**31)))
 
 
-APART = 1e-7  # standard deviation of the students' differences at the start
-SMALL = (1e-5, 1e-2)  # share of R* between which the differences grow like an exponential
+APART = 1e-10  # standard deviation of the students' differences at the start
+SMALL = (1e-7, 1e-4)  # share of R*: below, students are still on their way to the plateau; above, growth is not linear
+PARTS = 3  # of the window
 
 
 def judge_escape(problem: Escape, seed: int) -> Outcome:
@@ -138,8 +139,9 @@ def judge_escape(problem: Escape, seed: int) -> Outcome:
 
     With three teachers two modes grow, at rates that may be a few percent apart, so one slope would mix them. The
     differences X of all students but one at two times give X(t₁) = X(t₀) B, and the largest eigenvalue of B is the
-    growth of the faster mode. The error is the change of its rate from the first to the second half of the window,
-    which also says whether there was a plateau to leave.
+    growth of the faster mode. The error is the widest gap between its rate in the thirds of the window and in all of
+    it: the way to the plateau bends the first third, the end of linear growth the last, and in halves the two can
+    cancel.
     """
     from phasecast import online
 
@@ -149,23 +151,23 @@ def judge_escape(problem: Escape, seed: int) -> Outcome:
     T1, T2 = state.moment(1, spectrum).T, state.moment(2, spectrum).T
     answer = online.escape_time(T1, T2, problem.lr)
     tau, reach = float(answer.value), float(np.mean(online.plateau(T1).R))
-    grid = np.linspace(0, 25 * tau, 1500)[1:]
+    grid = np.linspace(0, 30 * tau, 1800)[1:]
     curve = online.solve(state, spectrum, problem.lr, grid, order=1)
     apart = curve.R1 - curve.R1.mean(axis=1, keepdims=True)
     size = np.abs(apart).max(axis=(1, 2))
     inside = np.flatnonzero((size > SMALL[0] * reach) & (size < SMALL[1] * reach))
     if len(inside) < 20:
         return Outcome("refused", tau, 0.0, math.nan, words=str(problem), reasons="no exponential growth was seen")
-    first, middle, last = inside[0], inside[len(inside) // 2], inside[-1]
+    ends = inside[np.linspace(0, len(inside) - 1, PARTS + 1).astype(int)]
 
     def rate_between(begin: int, end: int) -> float:
         one, other = (apart[time, : count - 1].T for time in (begin, end))
         growth = np.linalg.eigvals(np.linalg.pinv(one) @ other)
         return float(np.log(np.abs(growth).max()) / (grid[end] - grid[begin]))
 
-    rate = rate_between(first, last)
-    change = abs(rate_between(middle, last) - rate_between(first, middle))
-    return Outcome("ok", tau, 0.0, 1 / rate, change / rate**2, str(problem))
+    rate = rate_between(ends[0], ends[-1])
+    gap = max(abs(rate_between(begin, end) - rate) for begin, end in zip(ends, ends[1:], strict=False))
+    return Outcome("ok", tau, 0.0, 1 / rate, gap / rate**2, str(problem))
 
 
 FAMILIES = (
