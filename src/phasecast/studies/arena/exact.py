@@ -227,8 +227,8 @@ FAMILIES = (
         6,
         exact=True,
     ),
-    Family("exact-volumes", "coefficients.volume_scaling", SOLVED, small_polynomial, judge_volumes, 12, 3),
+    Family("exact-volumes", "coefficients.volume_scaling", SOLVED, small_polynomial, judge_volumes, 24, 3),
     Family(
-        "exact-quadrature", "coefficients.temperature_quadrature", SOLVED, small_polynomial, judge_quadrature, 12, 3
+        "exact-quadrature", "coefficients.temperature_quadrature", SOLVED, small_polynomial, judge_quadrature, 24, 3
     ),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass
 
@@ -166,12 +167,75 @@ def judge_escape(problem: Escape, seed: int) -> Outcome:
         return float(np.log(np.abs(growth).max()) / (grid[end] - grid[begin]))
 
     rate = rate_between(ends[0], ends[-1])
-    gap = max(abs(rate_between(begin, end) - rate) for begin, end in zip(ends, ends[1:], strict=False))
+    gap = max(abs(rate_between(begin, end) - rate) for begin, end in itertools.pairwise(ends))
     return Outcome("ok", tau, 0.0, 1 / rate, gap / rate**2, str(problem))
 
 
+@dataclass(frozen=True)
+class Height:
+    """Students that start alike stay alike, so that SGD ends on the symmetric plateau and never leaves it."""
+
+    students: int
+    teachers: int
+    modes: int
+    exponent: float
+    lr: float
+    draw: int
+
+    def __str__(self) -> str:
+        return (
+            f"plateau of K = {self.students}, M = {self.teachers}, {self.modes} eigenvalues with β = "
+            f"{self.exponent:g}, overlapping teachers drawn with {self.draw}, η ≤ {self.lr:g}"
+        )
+
+
+PLATEAU_INPUTS = 30  # few, so that teachers overlap; the plateau of given weights does not depend on N
+PLATEAU_SEEDS = 8
+SETTLED = np.linspace(150, 300, 40)  # ηα at which ε is averaged
+
+
+def height(rng: np.random.Generator) -> Height:
+    """Two to four teachers of random lengths and overlaps."""
+    students, teachers = int(rng.integers(1, 5)), int(rng.integers(2, 5))
+    modes = int(rng.choice([1, 2, 3]))
+    return Height(
+        students, teachers, modes, log_uniform(rng, 0.2, 1), log_uniform(rng, 0.05, 0.15), int(rng.integers(2**31))
+    )
+
+
+def judge_height(problem: Height, seed: int) -> Outcome:
+    """ε of the fixed point, against SGD at η, η/2 and η/4, extrapolated to η = 0.
+
+    The error holds the noise of SGD and half of what the third rate changes.
+    """
+    from phasecast import online
+
+    rng = np.random.default_rng(problem.draw)
+    mixing = np.eye(problem.teachers) + 0.4 * rng.normal(size=(problem.teachers,) * 2)
+    B = mixing @ rng.normal(size=(problem.teachers, PLATEAU_INPUTS))
+    J = np.repeat(0.1 * rng.normal(size=(1, PLATEAU_INPUTS)), problem.students, axis=0)
+    spectrum = online.Spectrum.power_law(problem.modes, problem.exponent)
+    estimate = online.plateau(online.OrderParameters.from_weights(J, B, spectrum).moment(1, spectrum).T).eps
+    means, errors = [], []
+    for lr in (problem.lr, problem.lr / 2, problem.lr / 4):
+        seeds = [seed % 2**20 + number for number in range(PLATEAU_SEEDS)]
+        runs = online.simulate(
+            problem.students, problem.teachers, spectrum, lr, SETTLED / lr, inputs=PLATEAU_INPUTS, seeds=seeds,
+            weights=(J, B),
+        )  # fmt: skip
+        each = np.array([np.mean(run.eps) for run in runs])
+        means.append(each.mean())
+        errors.append(each.std(ddof=1) / math.sqrt(PLATEAU_SEEDS))
+    parabola, line = np.array([1 / 3, -2, 8 / 3]), np.array([0, -1, 2])
+    noise = float(np.linalg.norm(parabola * errors))
+    truth = float(parabola @ means)
+    width = abs(truth - float(line @ means)) / 2
+    return Outcome("ok", estimate, 0.0, truth, math.hypot(noise, width), str(problem))
+
+
 FAMILIES = (
-    Family("online-curves", "online.solve, order 2", "SGD, extrapolated in N", erf_curve, judge_erf, 10, 1),
-    Family("online-linear", "online.sgd_curve", "mean of 400 simulations", linear_curve, judge_linear, 16, 2),
-    Family("online-escape", "online.escape_time", "growth in the solved equations", escape, judge_escape, 10, 1),
+    Family("online-curves", "online.solve, order 2", "SGD, extrapolated in N", erf_curve, judge_erf, 20, 1),
+    Family("online-linear", "online.sgd_curve", "mean of 400 simulations", linear_curve, judge_linear, 100, 2),
+    Family("online-plateau", "online.plateau", "SGD, extrapolated in η", height, judge_height, 20, 1),
+    Family("online-escape", "online.escape_time", "growth in the solved equations", escape, judge_escape, 30, 1),
 )

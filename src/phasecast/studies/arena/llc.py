@@ -207,10 +207,10 @@ def judge_saddle(problem: Saddle, seed: int) -> Outcome:
 
 
 FAMILIES = (
-    Family("llc-bowls", "llc", "closed form ½ Σ nβh/(nβh + γ)", bowl, judge_bowl, 20, 2),
-    Family("llc-crossings", "llc", "quadrature in two dimensions", crossing, judge_crossing, 20, 2),
-    Family("llc-products", "llc", "exact Gibbs sampling", product, judge_product, 16, 2),
-    Family("llc-limit", "llc with gamma='limit'", "exact λ of products", product_limit, judge_product_limit, 8, 1),
+    Family("llc-bowls", "llc", "closed form ½ Σ nβh/(nβh + γ)", bowl, judge_bowl, 40, 2),
+    Family("llc-crossings", "llc", "quadrature in two dimensions", crossing, judge_crossing, 40, 2),
+    Family("llc-products", "llc", "exact Gibbs sampling", product, judge_product, 20, 2),
+    Family("llc-limit", "llc with gamma='limit'", "exact λ of products", product_limit, judge_product_limit, 24, 1),
     Family(
         "llc-saddles",
         "llc",

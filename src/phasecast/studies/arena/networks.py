@@ -269,9 +269,9 @@ def need_torch() -> Any:
 
 
 FAMILIES = (
-    Family("llc-torch", "torch.llc", "closed forms and exact Gibbs sampling", in_torch, judge_in_torch, 10, 2),
-    Family("llc-networks", "torch.llc", "λ̂ of a block beside a trained network", beside, judge_beside, 6, 1),
+    Family("llc-torch", "torch.llc", "closed forms and exact Gibbs sampling", in_torch, judge_in_torch, 20, 2),
+    Family("llc-networks", "torch.llc", "λ̂ of a block beside a trained network", beside, judge_beside, 10, 1),
     Family(
-        "llc-minibatches", "llc on minibatches", "closed form of full batches", minibatched, judge_minibatched, 6, 1
+        "llc-minibatches", "llc on minibatches", "closed form of full batches", minibatched, judge_minibatched, 10, 1
     ),
 )

@@ -274,14 +274,14 @@ def judge(problem: Observed, seed: int) -> Outcome:
 
 
 FAMILIES = (
-    Family("transition-found", "transition of a curve", "where the curve has it", changing, judge, 40, 4),
+    Family("transition-found", "transition of a curve", "where the curve has it", changing, judge, 100, 4),
     Family(
         "transition-none",
         "transition of a curve",
         "the curve has none",
         unchanging,
         judge,
-        40,
+        100,
         4,
         refusing="the curve has no transition",
     ),
