@@ -122,3 +122,24 @@ def test_a_linear_student_on_my_rows_and_my_labels(command, command_json, tmp_pa
     code, _, err = command("curve", "--data", tmp_path / "rows.npz", "--lr", 0.3, "--alphas", "1:20:3")
     assert code == 2
     assert "numpy.savez" in err
+
+
+def test_a_committee_and_trained_directions_on_my_rows_and_my_labels(command, command_json, tmp_path):
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(200, 4)) * [2, 1, 1, 0.5]
+    labels = rows[:, 0] + 0.3 * rng.normal(size=200)
+    np.savez(tmp_path / "mine.npz", X=rows, y=labels)
+    words = ("curve", "--data", tmp_path / "mine.npz", "--lr", 0.3, "--alphas", "1:20:3")
+    found = command_json(*words, "--committee", "--students", 2, "--teachers", 1, "--draws", 3)
+    units = online.Committee(students=2, teachers=1, sigma=0.01, draws=3)
+    again = online.committee_curve_of(rows, labels, units, lr=0.3, alphas=[1, 10.5, 20])
+    np.testing.assert_allclose(found["value"], again.eps)
+    assert found["status"] == "warning"
+    fewer = command_json(*words, "--trained", 2)
+    np.testing.assert_allclose(
+        fewer["value"], online.curve_of(rows, labels, lr=0.3, alphas=[1, 10.5, 20], sigma=0.01, trained=2).eps
+    )
+    for wrong in (("--committee", "--trained", 2), ("--committee", "--modes", 4), ("--students", 3)):
+        assert command(*words, *wrong)[0] == 2
+    code, _, err = command("curve", "--committee", "--lr", 0.1, "--modes", 4, "--exponent", 1, "--alphas", "1:20:3")
+    assert (code, "--data" in err) == (2, True)

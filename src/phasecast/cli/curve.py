@@ -15,6 +15,8 @@ from phasecast.cli.output import emit_result
 if TYPE_CHECKING:
     import numpy as np
 
+    from phasecast.online import LabelledCurve
+
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
@@ -52,20 +54,31 @@ def curve(
         Path | None,
         Parameter(help="a .npz file with rows (n, d) and labels (n,): a linear student on your data and your labels"),
     ] = None,
+    trained: Annotated[
+        int | None, Parameter(help="with --data: only the first N_l principal directions learn; defaults to all")
+    ] = None,
+    committee: Annotated[
+        bool,
+        Parameter(
+            help="with --data: a committee of erf units and a teacher with the linear part of your labels, instead of "
+            "the linear student",
+            negative=(),
+        ),
+    ] = False,
     options: Drawn = Drawn(),
 ) -> int:
     from phasecast import online
+    from phasecast.core.errors import BadInput
     from phasecast.core.results import Status
     from phasecast.figures.style import check_target
 
     grid = _grid(alphas)
     check_target(options.plot)
     if data is not None:
-        refuse_with_data(setting, spectrum_of)
-        rows, labels = online.load_labelled(data)
-        used = {name: getattr(setting, name) for name in WITH_DATA}
-        measured = online.curve_of(rows, labels, alphas=grid, **used)
+        measured = _on_data(data, setting, grid, committee=committee, trained=trained, spectrum_of=spectrum_of)
         return emit_result(measured, options, figure=None if measured.status is Status.REFUSED else measured.figure)
+    if committee or trained is not None:
+        raise BadInput(f"--{'committee' if committee else 'trained'} applies to --data", "give --data FILE.npz")
     spectrum = None if spectrum_of is None else online.Spectrum.from_data(online.load_data(spectrum_of))
     prediction = online.curve(**dataclasses.asdict(setting), alphas=grid, spectrum=spectrum)
     refused = prediction.status is Status.REFUSED
@@ -73,20 +86,41 @@ def curve(
 
 
 WITH_DATA = ("lr", "sigma", "simulate", "seed")
-"""The options that apply to a linear student on the user's data."""
+WITH_COMMITTEE = (*WITH_DATA, "students", "teachers", "draws")
+"""The options that apply to a linear student, and to a committee, on the user's data."""
 
 
-def refuse_with_data(setting: Setting, spectrum_of: Path | None) -> None:
-    """Options that say nothing about a linear student on given rows are bad input, not ignored."""
+def _on_data(
+    data: Path, setting: Setting, grid: np.ndarray, *, committee: bool, trained: int | None, spectrum_of: Path | None
+) -> LabelledCurve:
+    """The curve of a linear student, or of a committee with a stated teacher, on the user's rows and labels."""
+    from phasecast import online
+
+    _refuse_with_data(setting, committee, trained, spectrum_of)
+    rows, labels = online.load_labelled(data)
+    lr, simulate, seed = setting.lr, setting.simulate, setting.seed
+    if not committee:
+        return online.curve_of(
+            rows, labels, lr=lr, alphas=grid, sigma=setting.sigma, trained=trained, simulate=simulate, seed=seed
+        )
+    units = online.Committee(setting.students, setting.teachers, setting.sigma, setting.draws)
+    return online.committee_curve_of(rows, labels, units, lr=lr, alphas=grid, simulate=simulate, seed=seed)
+
+
+def _refuse_with_data(setting: Setting, committee: bool, trained: int | None, spectrum_of: Path | None) -> None:
+    """Options that say nothing about the student on given rows are bad input, not ignored."""
     from phasecast.core.errors import BadInput
 
+    used = WITH_COMMITTEE if committee else WITH_DATA
     given = [field.name for field in dataclasses.fields(setting) if getattr(setting, field.name) != field.default]
-    other = [name for name in given if name not in WITH_DATA] + ["spectrum-of"] * (spectrum_of is not None)
+    other = [name for name in given if name not in used] + ["spectrum-of"] * (spectrum_of is not None)
     if other:
+        student = "a committee on your data" if committee else "--data, whose student is linear without --committee"
         raise BadInput(
-            f"--{other[0]} does not apply to --data, whose student is linear",
-            f"use {', '.join('--' + name for name in WITH_DATA)} and --alphas",
+            f"--{other[0]} does not apply to {student}", f"use {', '.join('--' + name for name in used)} and --alphas"
         )
+    if committee and trained is not None:
+        raise BadInput("--trained applies to the linear student", "leave out --trained or --committee")
 
 
 def _grid(text: str) -> np.ndarray:
