@@ -19,6 +19,7 @@ from pathlib import Path
 import numpy as np
 
 FIGURES = range(1, 21)
+GRACE = 30.0  # seconds in which a run may store what it has
 
 
 def digits(store: Path) -> Path:
@@ -44,8 +45,12 @@ def computed(figure: int, store: Path, minutes: float) -> tuple[float, dict | No
     try:
         printed, complaint = process.communicate(timeout=60 * minutes)
     except subprocess.TimeoutExpired:
-        process.terminate()
-        process.communicate()
+        process.terminate()  # it stores what is finished, but is deaf within a step
+        try:
+            process.communicate(timeout=GRACE)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.communicate()
         return time.monotonic() - begun, None
     if process.returncode not in (0, 3):
         raise SystemExit(f"figure {figure}: {complaint.strip()}")
