@@ -9,7 +9,15 @@ import xarray as xr
 
 from phasecast.core import Status
 from phasecast.posterior import Model, linear, rlct
-from phasecast.posterior.limit import LocalShape, Trend, distance_to_limit, local_shape, trend_weights
+from phasecast.posterior.limit import (
+    DistanceToLimit,
+    LocalShape,
+    Trend,
+    distance_to_limit,
+    limit_warnings,
+    local_shape,
+    trend_weights,
+)
 from phasecast.posterior.rlct import around
 from phasecast.posterior.rlct_policy import POLICY
 
@@ -135,3 +143,20 @@ def test_what_the_gaussian_does_not_explain_is_part_of_the_distance():
     assert near.distance == pytest.approx(0.14)
     assert far.regular
     assert abs(2.6 - 3) < 2 * np.hypot(0.045, far.distance)
+
+
+def test_the_noise_of_one_data_set_that_can_hide_a_trend_is_a_warning_unless_the_model_is_regular():
+    """Two tanh units around one at n = 286: λ̂ = 0.65 with trend 0.039; by quadrature over data 0.79 with 0.086."""
+    trend, apart, other = Trend(0.039, 0.013), 0.082, 0.12
+    (reason,) = limit_warnings(0.65, DistanceToLimit(apart, False), trend, None, 4, other)
+    assert "may hide a trend of λ(β) of 0.06" in reason
+    assert limit_warnings(0.65, DistanceToLimit(apart, False), trend, None, 4, 0.0) == []
+    assert limit_warnings(0.65, DistanceToLimit(apart, True), trend, None, 4, other) == []
+
+
+@pytest.mark.parametrize("power", [0.5, 1.0])
+def test_the_trend_of_the_random_term_is_half_of_what_it_changes(power):
+    """λ(β) = λ + u√β has the trend u√β/2, which is what ``limit_warnings`` takes; a term ∝ β has another."""
+    betas = np.geomspace(0.1, 0.1001, 5)
+    slope = trend_weights(betas) @ (0.3 * betas**power)
+    assert (slope == pytest.approx(0.3 * 0.1**power / 2, rel=1e-3)) == (power == 0.5)

@@ -124,9 +124,19 @@ def distance_to_limit(
 
 
 def limit_warnings(
-    value: float, limit: DistanceToLimit, trend: Trend, shape: LocalShape | None, size: int, policy: RLCTPolicy = POLICY
+    value: float,
+    limit: DistanceToLimit,
+    trend: Trend,
+    shape: LocalShape | None,
+    size: int,
+    other_data: float = 0.0,
+    policy: RLCTPolicy = POLICY,
 ) -> list[str]:
-    """Why λ̂ may not be λ: directions that are left to the prior, or a curve λ(β) that is still moving."""
+    """Why λ̂ may not be λ: directions that are left to the prior, or a curve λ(β) that is still moving, or may be.
+
+    ``other_data`` is how far λ̂ of one data set may be from others, by a term ∝ √β. The trend of that term is half of
+    it, and may hide as much of the trend that leads to the limit.
+    """
     reasons = []
     if shape is not None and (left := shape.left(policy)):
         reasons.append(
@@ -134,7 +144,14 @@ def limit_warnings(
             f"of the curvature {shape.seen[0]:.2g}; Σ s/2 = {shape.seen.sum() / 2:.3g} of {shape.seen.size / 2:g}): "
             "use more data, or read λ̂ as that of this n"
         )
-    if limit.regular or limit.distance <= policy.most_distant * value:
+    if limit.regular or math.hypot(limit.distance, other_data) <= policy.most_distant * value:
+        return reasons
+    if limit.distance <= policy.most_distant * value:
+        reasons.append(
+            f"the noise of this data set may hide a trend of λ(β) of {other_data / 2:.2g} when β grows by a factor e, "
+            f"so the limit n → ∞ may be {math.hypot(limit.distance, other_data):.2g} or more from λ̂: give a list of "
+            "data sets, use more data, or read λ̂ as that of this n"
+        )
         return reasons
     change = f"{abs(trend.slope):.2g} ± {trend.error:.1g} when β grows by a factor e"
     if abs(trend.slope) > policy.tolerance * trend.error:

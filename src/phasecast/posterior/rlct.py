@@ -197,9 +197,9 @@ def judge_rlct(
     limit = distance_to_limit(value, error, trend, shape, policy)
     other_data = 0.0
     if not refused:
-        warned += limit_warnings(value, limit, trend, shape, size, policy)
         if len(sets) == 1 and not limit.regular:
             other_data = policy.fluctuation * math.sqrt(value * float(betas[inside].mean()) / 2)
+        warned += limit_warnings(value, limit, trend, shape, size, other_data, policy)
         error = math.hypot(error, limit.distance, other_data) if limit.distance or other_data else error
     return RLCT(
         value,
