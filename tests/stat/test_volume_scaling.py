@@ -90,6 +90,21 @@ def test_a_law_that_is_approached_slowly_is_within_its_error_or_refused(samples)
     assert given.status is Status.REFUSED or abs(given.estimate - 5 / 12) < 3 * given.error
 
 
+@pytest.mark.parametrize("seed", [0, 1916590490])
+def test_a_second_pole_nearby_is_within_the_error_or_refused(seed):
+    """λ = 3/10, and the next pole is 1/30 away. Most draws are refused; those of the second seed seem to have settled."""
+    problem = Problem(
+        lambda w: (
+            w[0] ** 2 * w[1] ** 6 + 4 * w[0] ** 4 * w[1] ** 2 + 3 * w[0] ** 6 + 3 * w[0] ** 6 * w[1] ** 4
+            + 5 * w[0] ** 8 * w[1] ** 6
+        ),
+        np.zeros(2),
+    )  # fmt: skip
+    measured = volume_scaling(problem, seed=seed)
+    assert (measured.status is Status.REFUSED) == (seed == 0)
+    assert abs(measured.estimate - 0.3) < 3 * measured.error
+
+
 def test_a_rotated_valley_is_measured_all_the_same():
     measured = volume_scaling(Problem(lambda w: (w[0] + w[1]) ** 2 / 2, np.zeros(2)), samples=400_000, blocks=20,
                               epsilons=np.logspace(-9, -3, 9))  # fmt: skip

@@ -127,6 +127,16 @@ def test_the_exact_volumes_are_fitted_with_the_right_lambda():
         assert measured.error < 1e-3
 
 
+@pytest.mark.parametrize("amount", [-0.3, 0.3, 1.0])
+def test_volumes_with_a_second_pole_nearby_are_within_their_error_or_refused(amount):
+    """V = ε^0.3 (1 + c ε^(1/30)), whose slope is 0.3 at no ε that is reached."""
+    rng = np.random.default_rng(1)
+    exact = EPSILONS**0.3 * (1 + amount * EPSILONS ** (1 / 30)) / 10
+    for noise in (1e-3, 3e-3, 1e-2, 3e-2):
+        measured = fit_volume(exact * (1 + noise * rng.normal(size=(32, len(EPSILONS)))), EPSILONS, 1)
+        assert measured.status is Status.REFUSED or abs(measured.estimate - 0.3) < 3 * measured.error
+
+
 @pytest.mark.parametrize("multiplicity", [1, 2, 3])
 def test_the_fit_is_the_nonlinear_least_squares_of_the_law_itself(multiplicity):
     """V = ε^λ p(log 1/ε) with the errors of V, solved for λ and all coefficients at once, on the smaller half of ε."""
@@ -195,6 +205,20 @@ def test_two_laws_that_fit_alike_are_a_warning_whose_error_has_both_limits():
     assert measured.status is Status.WARNING
     assert "multiplicity is not determined" in measured.reasons[0]
     assert abs(float(measured) - 2 / 13) < 2 * float(measured.error)
+
+
+def test_limits_that_turn_while_several_powers_are_slow_are_within_their_error():
+    """λ = 5/18 by the Newton polyhedron; the last two limits are both 2.3·10⁻⁵ too small, and 10⁻⁷ apart."""
+    problem = Problem(
+        lambda w: (
+            w[0] ** 2 * w[1] ** 6 + 4 * w[0] ** 2 * w[1] ** 8 + 5 * w[0] ** 4 * w[1] ** 4 + 2 * w[0] ** 6
+            + 5 * w[0] ** 6 * w[1] ** 6
+        ),
+        np.zeros(2),
+    )  # fmt: skip
+    measured = temperature_quadrature(problem)
+    assert measured.status is Status.OK
+    assert 1e-5 < abs(float(measured) - 5 / 18) < 2 * float(measured.error) < 1e-4
 
 
 @pytest.mark.parametrize(("first", "second"), [(2, 8), (6, 6), (4, 8)])

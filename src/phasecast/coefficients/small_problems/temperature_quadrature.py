@@ -14,7 +14,7 @@ resolved by no such grid; refinement does not bring the two together, and the re
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -114,9 +114,9 @@ def extrapolate(
     """λ at nβ → ∞ from λ(nβ) at geometrically spaced nβ.
 
     Two convergence laws, a power of nβ (m = 1) and 1/(log nβ + c) (m = 2), are fitted to all but the last value; the
-    one that predicts the last value better is used. The error adds the quadrature error of the last value and the
-    change of the limit when the last value is added and, unless the choice is clear, the distance to the limit of the
-    other law times the ratio of their misses.
+    one that predicts the last value better is used. The error adds the quadrature error of the last value and
+    :func:`_unsettled` of the limit and, unless the choice is clear, the distance to the limit of the other law times
+    the ratio of their misses.
     """
     if len(nbetas) < policy.fewest_temperatures or not np.allclose(np.diff(np.log(nbetas), 2), 0, atol=1e-8):
         raise BadInput(
@@ -143,7 +143,7 @@ def extrapolate(
     settled = abs(values[-1] - values[-2]) <= errors[-1] + errors[-2]
     multiplicity = 1 if settled else min(misses, key=lambda m: misses[m])
     limit = laws[multiplicity](logs, values)[0]
-    change = abs(limit - laws[multiplicity](logs[:-1], values[:-1])[0])
+    change = _unsettled([laws[multiplicity](logs[:end], values[:end])[0] for end in (-2, -1, None)], values)
     other = 3 - multiplicity
     doubt = 0.0 if settled or not misses[other] > 0 else misses[multiplicity] / misses[other]
     distance = abs(laws[other](logs, values)[0] - limit)
@@ -160,6 +160,18 @@ def extrapolate(
         name=name,
         policy=policy.plain(),
     )
+
+
+def _unsettled(limits: Sequence[float], values: np.ndarray) -> float:
+    """By how much the last limit may change: the larger of the last two changes, the earlier one as it would be now.
+
+    Limits converge no slower than the values, so a change shrinks by at least the ratio of their steps. Where several
+    powers of nβ are slow, limits can turn, and the last change alone is small while they do.
+    """
+    steps = np.abs(np.diff(values[-3:]))
+    ratio = min(steps[1] / steps[0], 1.0) if steps[0] > 0 else 0.0
+    earlier, last = np.abs(np.diff(limits))
+    return float(max(last, ratio * earlier))
 
 
 def _power(values: np.ndarray) -> tuple[float, float]:

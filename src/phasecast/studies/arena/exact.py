@@ -198,11 +198,15 @@ def _loss(problem: EvenPolynomial):
 
 
 def judge_volumes(problem: EvenPolynomial, seed: int) -> Outcome:
-    from phasecast.coefficients import volume_scaling
+    """With the multiplicity where it is not one: without it a logarithm is refused, as it should be."""
+    from phasecast.coefficients import newton, volume_scaling
     from phasecast.core.problem import Problem
 
-    answer = volume_scaling(Problem(_loss(problem), np.zeros(2)), seed=seed)
-    return Outcome.of(answer, problem.coefficient(), str(problem))
+    multiplicity = newton(problem.text).multiplicity
+    given = multiplicity if multiplicity != 1 else None
+    answer = volume_scaling(Problem(_loss(problem), np.zeros(2)), multiplicity=given, seed=seed)
+    words = f"{problem}, multiplicity {given} given" if given else str(problem)
+    return Outcome.of(answer, problem.coefficient(), words)
 
 
 def judge_quadrature(problem: EvenPolynomial, seed: int) -> Outcome:

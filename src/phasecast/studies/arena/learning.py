@@ -8,10 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from phasecast.studies.arena.family import Family, Outcome, log_uniform
+from phasecast.studies.arena.family import Family, Outcome, error_of_few, log_uniform
 
 INPUTS = 150  # and twice as many: what is of order 1/N cancels in twice the second minus the first
 SEEDS = 24
+LINEAR_SEEDS = 1600  # ε of one run is skewed, its mean over many is not
 
 
 @dataclass(frozen=True)
@@ -59,9 +60,9 @@ def judge_erf(problem: Curve, seed: int) -> Outcome:
             problem.students, problem.teachers, spectrum, problem.lr, [problem.alpha], inputs=inputs, seeds=seeds,
             weights=(J, B),
         )  # fmt: skip
-        mean = online.mean_curve(runs)
-        gaps.append(float(mean.eps[0] - np.asarray(curve.estimate)[0]))
-        errors.append(float(np.asarray(mean.error)[0]))
+        each = np.array([run.eps[0] for run in runs])
+        gaps.append(float(each.mean() - np.asarray(curve.estimate)[0]))
+        errors.append(error_of_few(each))
     assert curve is not None
     estimate = float(np.asarray(curve.estimate)[0])
     truth = estimate + 2 * gaps[1] - gaps[0]
@@ -93,7 +94,7 @@ def judge_linear(problem: Curve, seed: int) -> Outcome:
     answer = online.sgd_curve(spectrum, problem.modes, problem.lr, problem.sigma, [problem.alpha])
     runs = online.simulate(
         1, 1, spectrum, problem.lr, [problem.alpha], inputs=problem.modes, sigma=problem.sigma,
-        seeds=range(problem.draw, problem.draw + 400), activation="linear",
+        seeds=range(problem.draw, problem.draw + LINEAR_SEEDS), activation="linear",
     )  # fmt: skip
     mean = online.mean_curve(runs)
     return Outcome(
@@ -225,7 +226,7 @@ def judge_height(problem: Height, seed: int) -> Outcome:
         )  # fmt: skip
         each = np.array([np.mean(run.eps) for run in runs])
         means.append(each.mean())
-        errors.append(each.std(ddof=1) / math.sqrt(PLATEAU_SEEDS))
+        errors.append(error_of_few(each))
     parabola, line = np.array([1 / 3, -2, 8 / 3]), np.array([0, -1, 2])
     noise = float(np.linalg.norm(parabola * errors))
     truth = float(parabola @ means)
@@ -235,7 +236,7 @@ def judge_height(problem: Height, seed: int) -> Outcome:
 
 FAMILIES = (
     Family("online-curves", "online.solve, order 2", "SGD, extrapolated in N", erf_curve, judge_erf, 20, 1),
-    Family("online-linear", "online.sgd_curve", "mean of 400 simulations", linear_curve, judge_linear, 100, 2),
+    Family("online-linear", "online.sgd_curve", "mean of 1600 simulations", linear_curve, judge_linear, 100, 2),
     Family("online-plateau", "online.plateau", "SGD, extrapolated in η", height, judge_height, 20, 1),
     Family("online-escape", "online.escape_time", "growth in the solved equations", escape, judge_escape, 30, 1),
 )

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from phasecast.studies.arena.family import Family, Outcome, log_uniform
+from phasecast.studies.arena.family import Family, Outcome, error_of_few, log_uniform
 
 DIMENSION = 300  # of simulated Hessians: seconds each
 SEEDS = 16  # Hessians per problem and dimension: their mean is known to a quarter of their spread
@@ -130,7 +130,7 @@ def simulated(network, problem: Hessian, delta: float, dimension: int, seed: int
         lowest = features.lowest_curvatures(data, weights(data, problem), LOWEST)
         best = int(np.argmax(lowest.overlap2))
         values.append(float(lowest.values[best] if problem.compared == "outlier" else lowest.overlap2[best]))
-    return float(np.mean(values)), float(np.std(values, ddof=1) / math.sqrt(draws))
+    return float(np.mean(values)), error_of_few(np.array(values))
 
 
 def weights(data, problem: Hessian) -> np.ndarray:
