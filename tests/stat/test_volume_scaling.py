@@ -92,7 +92,7 @@ def test_a_law_that_is_approached_slowly_is_within_its_error_or_refused(samples)
 
 @pytest.mark.parametrize("seed", [0, 1916590490])
 def test_a_second_pole_nearby_is_within_the_error_or_refused(seed):
-    """λ = 3/10, and the next pole is 1/30 away. Most draws are refused; those of the second seed seem to have settled."""
+    """λ = 3/10, and the next pole 1/30 away: most draws are refused, those of the second seed seem settled."""
     problem = Problem(
         lambda w: (
             w[0] ** 2 * w[1] ** 6 + 4 * w[0] ** 4 * w[1] ** 2 + 3 * w[0] ** 6 + 3 * w[0] ** 6 * w[1] ** 4
