@@ -43,11 +43,6 @@ class EscapeClockPolicy(Policy):
     points: int = rule(600, "of the solution: 40 per τ of the shortest length")
     fields: int = rule(4000, "Gaussian fields for D: its relative error is then about 3%")
     draws: int = rule(2000, "of the noise ahead: the ends of an 80% interval are then within 3% of its width")
-    rate_noise: float = rule(
-        0.5,
-        "ln r varies by this times √(time left/τN) beyond the noise of its own steps: overlaps fluctuate by about 1/√N "
-        "around the plateau and the rate with them; an estimate of size, explored on seeds 100 to 109 of the benchmark",
-    )
     near: float = rule(1.5, "ε over ε* above which the plateau is not reached; second order in η is within 1 + η/2")
 
 
@@ -109,8 +104,6 @@ class EscapeClock:
         values, vectors = np.linalg.eigh(scatter)
         noise = rng.standard_normal((POLICY.draws, len(now))) * np.sqrt(np.clip(values, 0, None)) @ vectors.T
         left = face.remaining(np.linalg.norm(now + noise, axis=1))
-        drift = POLICY.rate_noise * math.sqrt(ahead * setting.tau / setting.inputs)  # τ times that of ln r
-        left = np.maximum(left + drift * rng.standard_normal(len(left)), 0.0)
         tail = (1 - coverage) / 2
         low, middle, high = (at + float(np.quantile(left, share)) for share in (tail, 0.5, 1 - tail))
         regime = f"students on the symmetric plateau, τ = {setting.tau:.4g}"
