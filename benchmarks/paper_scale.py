@@ -32,7 +32,7 @@ def digits(store: Path) -> Path:
     return path
 
 
-def computed(figure: int, store: Path, minutes: float) -> tuple[float, dict | None]:
+def run_figure(figure: int, store: Path, minutes: float) -> tuple[float, dict | None]:
     """Seconds, and what the command printed; None if it was stopped."""
     settings = [f"figure={figure}", "scale=paper"]
     if figure == 14:
@@ -45,7 +45,7 @@ def computed(figure: int, store: Path, minutes: float) -> tuple[float, dict | No
     try:
         printed, complaint = process.communicate(timeout=60 * minutes)
     except subprocess.TimeoutExpired:
-        process.terminate()  # it stores what is finished, but is deaf within a step
+        process.terminate()  # it stores what is finished, but only between steps
         try:
             process.communicate(timeout=GRACE)
         except subprocess.TimeoutExpired:
@@ -73,7 +73,7 @@ def main() -> None:
     times = json.loads(times_file.read_text()) if times_file.exists() else {}
     print("| figure | minutes | status | comparisons |\n| --- | --- | --- | --- |", flush=True)
     for figure in chosen.only:
-        seconds, answer = computed(figure, chosen.store, chosen.minutes)
+        seconds, answer = run_figure(figure, chosen.store, chosen.minutes)
         times[str(figure)] = times.get(str(figure), 0.0) + seconds
         times_file.write_text(json.dumps(times))
         status = "not finished" if answer is None else answer["status"]

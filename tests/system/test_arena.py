@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -174,6 +175,22 @@ def test_bad_input_is_one_line_and_exit_code_2(command, words, tmp_path, monkeyp
 def test_every_family_is_on_its_page():
     page = (Path(__file__).parents[2] / "docs" / "arena.md").read_text()
     assert [name for name in FAMILIES if f"`{name}`" not in page] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong"),
+    [
+        ("online-plateau", 1.05),
+        ("online-escape", 1.02),
+        ("online-curves", 1.3),
+        pytest.param("threshold-start", 1.5, marks=pytest.mark.slow),
+    ],
+)
+def test_the_truth_is_known_well_enough_to_tell_a_wrong_answer(name, wrong):
+    """The negative control of judges that simulate: they cover the right answer, and not one that is off by this factor."""
+    right = FAMILIES[name].outcome(1000, 0)
+    assert right.covered
+    assert not replace(right, estimate=wrong * right.estimate).covered
 
 
 @pytest.mark.slow

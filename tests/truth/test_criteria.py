@@ -206,6 +206,7 @@ def test_two_errors_hold_the_loss_on_new_data_and_two_plain_ones_do_not():
     ours, plain = distances_of_left_out_losses(1000)
     chance = 3 * (0.95 * 0.05 / 1000) ** 0.5
     assert np.mean(ours < 2) > 0.95 - chance > np.mean(plain < 2)
+    assert np.sqrt(np.mean(ours**2)) > 0.8  # an error that is too large holds, too
 
 
 def losses_of_pareto_weights(k, draws, repeats):
@@ -226,6 +227,7 @@ def losses_of_pareto_weights(k, draws, repeats):
 def test_the_error_over_draws_holds_for_tails_of_known_shape(k, repeats):
     ours, _ = losses_of_pareto_weights(k, 1000, repeats)
     assert np.mean(ours < 2) > 0.95 - 3 * (0.95 * 0.05 / repeats) ** 0.5
+    assert np.sqrt(np.mean(ours**2)) > 0.7
 
 
 @bare

@@ -78,7 +78,7 @@ def curve(
         measured = _on_data(data, setting, grid, committee=committee, trained=trained, spectrum_of=spectrum_of)
         return emit_result(measured, options, figure=None if measured.status is Status.REFUSED else measured.figure)
     if committee or trained is not None:
-        raise BadInput(f"--{'committee' if committee else 'trained'} applies to --data", "give --data FILE.npz")
+        raise BadInput(f"--{'committee' if committee else 'trained'} needs --data", "give --data FILE.npz")
     spectrum = None if spectrum_of is None else online.Spectrum.from_data(online.load_data(spectrum_of))
     prediction = online.curve(**dataclasses.asdict(setting), alphas=grid, spectrum=spectrum)
     refused = prediction.status is Status.REFUSED

@@ -144,6 +144,8 @@ def extrapolate(
     multiplicity = 1 if settled else min(misses, key=lambda m: misses[m])
     limit = laws[multiplicity](logs, values)[0]
     change = _unsettled([laws[multiplicity](logs[:end], values[:end])[0] for end in (-2, -1, None)], values)
+    if not math.isfinite(change):  # one value less has no limit by this law
+        change = abs(limit - float(values[-1]))
     other = 3 - multiplicity
     doubt = 0.0 if settled or not misses[other] > 0 else misses[multiplicity] / misses[other]
     distance = abs(laws[other](logs, values)[0] - limit)
@@ -170,8 +172,9 @@ def _unsettled(limits: Sequence[float], values: np.ndarray) -> float:
     """
     steps = np.abs(np.diff(values[-3:]))
     ratio = min(steps[1] / steps[0], 1.0) if steps[0] > 0 else 0.0
-    earlier, last = np.abs(np.diff(limits))
-    return float(max(last, ratio * earlier))
+    with np.errstate(invalid="ignore"):  # ∞ − ∞, where a law has no limit
+        earlier, last = np.abs(np.diff(limits))
+    return float(np.maximum(last, ratio * earlier))
 
 
 def _power(values: np.ndarray) -> tuple[float, float]:

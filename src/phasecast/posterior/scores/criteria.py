@@ -256,7 +256,7 @@ def pointwise_error(pointwise: np.ndarray) -> float:
 
 
 def skewed_error(pointwise: np.ndarray, parameters: float) -> float:
-    """An error of the mean of n losses, of a model with ``parameters`` effective parameters, two of which hold 95%.
+    """An error of the mean of n losses of a model with ``parameters`` effective parameters; two such errors hold 95%.
 
     .. math:: \\frac{s}{\\sqrt n} \\Big(1 + \\frac{3|\\gamma|}{4\\sqrt n}\\Big) \\sqrt{\\frac{n}{n - p - 3}}
 
@@ -265,6 +265,8 @@ def skewed_error(pointwise: np.ndarray, parameters: float) -> float:
     factor is that of Student's distribution with n − p − 1 degrees of freedom, because p parameters follow the noise.
     """
     n = pointwise.size
+    if not n:
+        return float("nan")
     centred = pointwise - np.mean(pointwise)
     variance = float(np.mean(centred**2))
     skewness = float(np.mean(centred**3)) / variance**1.5 if variance > 0 else 0.0

@@ -153,7 +153,7 @@ def judge(problem: Calibration, seed: int) -> Outcome:
     p = p_value(problem, seed)
     z = float(ndtri(1 - min(max(p, 1e-15), 1 - 1e-15)))
     least = z - float(ndtri(1 - DOUBTFUL))
-    return Outcome("ok", z, 1.0, 0.0, words=f"{problem}: p = {p:.2g}", interval=(least, math.inf))
+    return Outcome("ok", max(z, 0.0), 1.0, 0.0, words=f"{problem}: p = {p:.2g}", interval=(least, math.inf))
 
 
 def judge_control(problem: Calibration, seed: int) -> Outcome:

@@ -148,15 +148,6 @@ def stream(seed: int, *names: str | int) -> np.random.Generator:
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=key))
 
 
-def error_of_few(values: np.ndarray) -> float:
-    """The error of the mean of a few values, two of which hold 95%: s/√n times √((n − 1)/(n − 3)).
-
-    The factor is that of Student's distribution, whose 97.5% point is 2.36 for eight values and 2.07 for twenty-four.
-    """
-    n = len(values)
-    return float(np.std(values, ddof=1) * math.sqrt((n - 1) / (n - 3) / n))
-
-
 def log_uniform(rng: np.random.Generator, low: float, high: float) -> float:
     """A number whose logarithm is uniform, to three digits: so that words can say it."""
     return float(f"{math.exp(rng.uniform(math.log(low), math.log(high))):.3g}")

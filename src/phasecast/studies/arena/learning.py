@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from phasecast.studies.arena.family import Family, Outcome, error_of_few, log_uniform
+from phasecast.core.statistics import student_error
+from phasecast.studies.arena.family import Family, Outcome, log_uniform
 
 INPUTS = 150  # and twice as many
 SEEDS = 24
@@ -67,7 +68,7 @@ def judge_erf(problem: Curve, seed: int) -> Outcome:
         )  # fmt: skip
         each = np.array([run.eps[0] for run in runs])
         means.append(float(each.mean()))
-        errors.append(error_of_few(each))
+        errors.append(student_error(each))
     estimate = float(np.asarray(curve.estimate)[0])
     truth = 2 * means[1] - means[0]
     return Outcome(
@@ -211,7 +212,8 @@ def height(rng: np.random.Generator) -> Height:
 def judge_height(problem: Height, seed: int) -> Outcome:
     """ε of the fixed point, against SGD at η, η/2 and η/4, extrapolated to η = 0.
 
-    The error holds the noise of SGD and half of what the third rate changes.
+    The error holds the noise of SGD and half of what the largest rate changes: the difference between the parabola
+    through all three and the line through the other two.
     """
     from phasecast import online
 
@@ -230,7 +232,7 @@ def judge_height(problem: Height, seed: int) -> Outcome:
         )  # fmt: skip
         each = np.array([np.mean(run.eps) for run in runs])
         means.append(each.mean())
-        errors.append(error_of_few(each))
+        errors.append(student_error(each))
     parabola, line = np.array([1 / 3, -2, 8 / 3]), np.array([0, -1, 2])
     noise = float(np.linalg.norm(parabola * errors))
     truth = float(parabola @ means)

@@ -9,10 +9,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from phasecast.studies.arena.family import Family, Outcome, error_of_few, log_uniform
+from phasecast.core.statistics import student_error
+from phasecast.studies.arena.family import Family, Outcome, log_uniform
+
+if TYPE_CHECKING:
+    from phasecast.features import Threshold
 
 DIMENSION = 300  # of simulated Hessians: seconds each
 SEEDS = 16  # Hessians per problem and dimension: their mean is known to a quarter of their spread
@@ -63,44 +68,29 @@ def later_hessian(rng: np.random.Generator) -> Hessian:
 
 
 def judge(problem: Hessian, seed: int) -> Outcome:
-    from phasecast import features
-
-    answer = features.threshold(problem.target, problem.activation, problem.loss)
-    reasons = "; ".join(answer.reasons)
-    star = float(np.asarray(answer.estimate))
-    if not (math.isfinite(star) and answer.status != "refused"):
-        return Outcome(str(answer.status), math.nan, math.nan, math.nan, words=str(problem), reasons=reasons)
+    """δ is a multiple of δ*(0), where the answer is exact up to its quadrature."""
+    search = threshold_of(problem)
+    star = float(np.asarray(search.estimate))
+    if not (math.isfinite(star) and search.status != "refused"):
+        return unanswered(problem, search)
     delta = problem.multiple * star
-    predicted = features.threshold(problem.target, problem.activation, problem.loss, delta=delta).spectrum
-    key = "outlier" if problem.compared == "outlier" else "overlap2"
-    value, width = predicted.get(key), predicted.get(f"{key}_error") or 0.0
-    truth, truth_error = extrapolated(problem, delta, seed)
-    estimate = math.nan if value is None else float(value)
-    words = f"{problem}, δ* = {star:.4g}"
-    return Outcome(str(answer.status), estimate, float(width), truth, truth_error, words, reasons)
+    return compared(problem, threshold_of(problem, delta=delta), delta, seed, SEEDS, f"{problem}, δ* = {star:.4g}")
 
 
 def judge_later(problem: Hessian, seed: int) -> Outcome:
     """A quick search places δ inside the first interval; the answer there is that of a call with the defaults."""
-    found = asked(problem, **QUICK)
-    if not found.intervals:  # few samples may miss what the defaults find
-        found = asked(problem)
-    if not found.intervals:
-        reasons = "; ".join(found.reasons)
-        return Outcome(str(found.status), math.nan, math.nan, math.nan, words=str(problem), reasons=reasons)
-    star, end = found.intervals[0]
+    search = threshold_of(problem, **QUICK)
+    if not search.intervals:  # few samples may miss what the defaults find
+        search = threshold_of(problem)
+    if not search.intervals:
+        return unanswered(problem, search)
+    star, end = search.intervals[0]
     delta = round(min(problem.multiple * star, math.sqrt(star * end)), 2)  # so that δd is whole
-    answer = asked(problem, delta=delta)
-    key = "outlier" if problem.compared == "outlier" else "overlap2"
-    value, width = answer.spectrum.get(key), answer.spectrum.get(f"{key}_error") or 0.0
     draws = int(np.clip(EXAMPLES_LATER / delta, *SEEDS_LATER))
-    truth, truth_error = extrapolated(problem, delta, seed, draws)
-    estimate = math.nan if value is None else float(value)
-    words = f"{problem}, δ = {delta:g}"
-    return Outcome(str(answer.status), estimate, float(width), truth, truth_error, words, "; ".join(answer.reasons))
+    return compared(problem, threshold_of(problem, delta=delta), delta, seed, draws, f"{problem}, δ = {delta:g}")
 
 
-def asked(problem: Hessian, **settings):
+def threshold_of(problem: Hessian, **settings) -> Threshold:
     """What the product says of δ*(t), and of the spectrum where ``delta`` is among the settings."""
     from phasecast import features
 
@@ -109,7 +99,22 @@ def asked(problem: Hessian, **settings):
     )
 
 
-def extrapolated(problem: Hessian, delta: float, seed: int, draws: int = SEEDS) -> tuple[float, float]:
+def unanswered(problem: Hessian, search: Threshold) -> Outcome:
+    """No threshold was found, so that there is no spectrum to compare."""
+    reasons = "; ".join(search.reasons)
+    return Outcome(str(search.status), math.nan, math.nan, math.nan, words=str(problem), reasons=reasons)
+
+
+def compared(problem: Hessian, answer: Threshold, delta: float, seed: int, draws: int, words: str) -> Outcome:
+    """The outlier or the overlap of an answer, beside simulations at its δ."""
+    key = "outlier" if problem.compared == "outlier" else "overlap2"
+    value, width = answer.spectrum.get(key), answer.spectrum.get(f"{key}_error") or 0.0
+    truth, truth_error = extrapolated(problem, delta, seed, draws)
+    estimate = math.nan if value is None else float(value)
+    return Outcome(str(answer.status), estimate, float(width), truth, truth_error, words, "; ".join(answer.reasons))
+
+
+def extrapolated(problem: Hessian, delta: float, seed: int, draws: int) -> tuple[float, float]:
     """The simulated mean at d → ∞ and its error, from d and 2d: what is of order 1/d cancels."""
     from phasecast import features
 
@@ -130,7 +135,7 @@ def simulated(network, problem: Hessian, delta: float, dimension: int, seed: int
         lowest = features.lowest_curvatures(data, weights(data, problem), LOWEST)
         best = int(np.argmax(lowest.overlap2))
         values.append(float(lowest.values[best] if problem.compared == "outlier" else lowest.overlap2[best]))
-    return float(np.mean(values)), error_of_few(np.array(values))
+    return float(np.mean(values)), student_error(values)
 
 
 def weights(data, problem: Hessian) -> np.ndarray:
