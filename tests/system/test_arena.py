@@ -187,7 +187,7 @@ def test_every_family_is_on_its_page():
     ],
 )
 def test_the_truth_is_known_well_enough_to_tell_a_wrong_answer(name, wrong):
-    """The negative control of judges that simulate: they cover the right answer, and not one that is off by this factor."""
+    """The negative control of judges that simulate: they cover the right answer, and not one off by this factor."""
     right = FAMILIES[name].outcome(1000, 0)
     assert right.covered
     assert not replace(right, estimate=wrong * right.estimate).covered
