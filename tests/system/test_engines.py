@@ -15,7 +15,7 @@ import pytest
 
 from conftest import python_path, start
 from phasecast.core.errors import BadInput
-from phasecast.lab import LocalEngine, Store, load, make_sweep, run, sweep
+from phasecast.lab import LocalEngine, Store, load, make_sweep, provenance, run, sweep
 from phasecast.lab.engines import RunTask
 from phasecast.lab.engines.dask import DaskEngine, Slurm, read_cluster
 
@@ -261,3 +261,17 @@ def test_engines_that_cannot_be_are_bad_input():
         DaskEngine(address="tcp://127.0.0.1:9", slurm=Slurm(queue="q", jobs=1, memory="1GB", walltime="1:00:00"))
     with pytest.raises(BadInput, match="--workers"):
         LocalEngine(workers=0)
+
+
+def test_a_command_with_threads_takes_the_core_that_is_idle(monkeypatch):
+    """Two of them side by side shared the first core while the second did nothing."""
+    readings = iter([{0: 100, 1: 100, 2: 100}, {0: 110, 1: 100, 2: 105}] * 2)
+    monkeypatch.setattr(provenance, "_busy_times", lambda: next(readings))
+    monkeypatch.setattr(provenance, "_cores_at_start", lambda: [0, 1, 2])
+    pinned = []
+    monkeypatch.setattr(provenance.os, "sched_setaffinity", lambda process, cores: pinned.append(cores), raising=False)
+    monkeypatch.setattr(provenance, "THREAD_VARIABLES", ())
+    provenance.pin_threads(1)
+    provenance.pin_threads(2)
+    provenance.pin_threads(1, first=0)
+    assert pinned == [{1}, {1, 2}, {0}]
