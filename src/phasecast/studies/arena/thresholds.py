@@ -68,12 +68,12 @@ def later_hessian(rng: np.random.Generator) -> Hessian:
 
 
 def judge(problem: Hessian, seed: int) -> Outcome:
-    """δ is a multiple of δ*(0), where the answer is exact up to its quadrature."""
+    """δ is a multiple of δ*(0) inside the first interval, where the answer is exact up to its quadrature."""
     search = threshold_of(problem)
-    star = float(np.asarray(search.estimate))
-    if not (math.isfinite(star) and search.status != "refused"):
+    if not search.intervals:
         return unanswered(problem, search)
-    delta = problem.multiple * star
+    star, end = search.intervals[0]
+    delta = min(problem.multiple * star, math.sqrt(star * end))
     return compared(problem, threshold_of(problem, delta=delta), delta, seed, SEEDS, f"{problem}, δ* = {star:.4g}")
 
 
