@@ -74,7 +74,7 @@ def judge(problem: Hessian, seed: int) -> Outcome:
         return unanswered(problem, search)
     star, end = search.intervals[0]
     delta = min(problem.multiple * star, math.sqrt(star * end))
-    return compared(problem, threshold_of(problem, delta=delta), delta, seed, SEEDS, f"{problem}, δ* = {star:.4g}")
+    return compared(problem, threshold_of(problem, delta=delta), delta, seed, SEEDS, f"{problem}, δ = {delta:.4g}")
 
 
 def judge_later(problem: Hessian, seed: int) -> Outcome:
